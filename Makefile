@@ -1,0 +1,50 @@
+# Every target sets up what it needs: on a fresh machine `make demo` and `make test` are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Real data sets are read from here when the folder exists; nothing in the package depends on it.
+ifneq ($(wildcard ../shared/data),)
+export BELLMAN_DATA_DIR ?= $(abspath ../shared/data)
+endif
+
+.PHONY: setup demo test unit lint format docs bench reproduce clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "bellman-diffusion needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,docs]'
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/bellman demo
+
+test: lint unit
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/run.py
+
+reproduce: $(STAMP)
+	$(BIN)/bellman reproduce toy --seeds 3 --out results/toy
+
+clean:
+	rm -rf $(VENV) .venv-bench site runs .pytest_cache .ruff_cache

@@ -1,0 +1,103 @@
+"""A score-based model at one noise level, sampled by Langevin dynamics (Song & Ermon 2019).
+
+The model that the paper says cannot find the weights of modes. It is a field like the others, with
+s = 1 and g = score, so that `Langevin` samples it.
+"""
+
+from functools import lru_cache
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from bellman_diffusion.dynamics import Box, Langevin, normal_start, sample
+from bellman_diffusion.fields import AbstractField
+from bellman_diffusion.standardise import Standardiser
+from bellman_diffusion.training import Progress, init_state, make_program, train
+from bellman_diffusion.training.optimiser import Schedule
+
+_CHUNK_STEPS = 200
+_BATCH = 512
+_SCHEDULE = Schedule(learning_rate=5e-3)
+
+
+class ScoreField(AbstractField):
+    """∇log p_σ as a network."""
+
+    network: eqx.nn.MLP
+
+    def scalar_and_gradient(
+        self, x: Float[Array, " dim"]
+    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+        """s = 1 and g = the score."""
+        return jnp.ones(()), self.network(x)
+
+
+class ScoreModel:
+    """Denoising score matching at noise `sigma` (in standard deviations), then Langevin."""
+
+    def __init__(
+        self,
+        *,
+        sigma: float = 0.1,
+        width: int = 128,
+        depth: int = 3,
+        max_iter: int = 4000,
+        n_steps: int = 1000,
+        step_size: float = 0.005,
+        random_state: int = 0,
+    ) -> None:
+        self.sigma = sigma
+        self.width = width
+        self.depth = depth
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.step_size = step_size
+        self.random_state = random_state
+
+    def fit(self, X: Float[np.ndarray, "n dim"], progress: Progress | None = None) -> Self:
+        """Learn the score of the rows of X."""
+        self.standardiser_ = Standardiser.fit(X)
+        z = self.standardiser_.forward(X)
+        self.box_ = Box.around(z)
+        init, compiled = _compile(self.width, self.depth, self.sigma, z.shape[1])
+        key_init, key_steps = jax.random.split(jax.random.key(self.random_state))
+        field, data = init(key_init), jnp.asarray(z)
+        state, _ = train(
+            lambda state, step, n: compiled(state, step, n, key_steps, data, len(z)),
+            init_state(field, _SCHEDULE),
+            self.max_iter,
+            _CHUNK_STEPS,
+            progress=progress,
+        )
+        rest = eqx.filter(field, eqx.is_inexact_array, inverse=True)
+        self.field_ = eqx.combine(state.average, rest)
+        return self
+
+    def sample(self, n_samples: int, random_state: int = 0) -> Float[np.ndarray, "n dim"]:
+        """New rows by Langevin dynamics from a standard normal."""
+        key_start, key_paths = jax.random.split(jax.random.key(random_state))
+        dim = len(self.standardiser_.mean)
+        dynamics = Langevin(self.field_, self.step_size, self.n_steps)
+        start = normal_start(key_start, n_samples, jnp.eye(dim))
+        result = sample(dynamics, key_paths, start, box=self.box_)
+        return self.standardiser_.backward(result.x)
+
+
+@lru_cache(maxsize=16)
+def _compile(width: int, depth: int, sigma: float, dim: int):
+    def init(key: Key[Array, ""]) -> ScoreField:
+        return ScoreField(eqx.nn.MLP(dim, dim, width, depth, jax.nn.silu, key=key))
+
+    def loss(field, key, data, n_rows):
+        key_rows, key_noise = jax.random.split(key)
+        x = data[jax.random.randint(key_rows, (_BATCH,), 0, n_rows)]
+        noise = jax.random.normal(key_noise, x.shape)
+        error = sigma * jax.vmap(field.gradient)(x + sigma * noise) + noise
+        return jnp.mean(jnp.sum(error**2, axis=1)), {}
+
+    template = eqx.filter_eval_shape(init, jax.random.key(0))
+    return eqx.filter_jit(init), make_program(template, loss, _SCHEDULE, _CHUNK_STEPS)

@@ -1,0 +1,98 @@
+"""The three synthetic sets of Section 5.1.
+
+The paper gives the weights of the mixture and one span of the uniform; the other numbers are ours.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.datasets import make_moons
+
+
+class ToySet(ABC):
+    """A distribution to draw from."""
+
+    name: str
+    title: str
+
+    @abstractmethod
+    def draw(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n dim"]:
+        """`n` independent points."""
+
+    def figures(self, x: Float[np.ndarray, "n dim"]) -> dict[str, float | list[float]]:
+        """Figures of merit of a sample that only this set has."""
+        del x
+        return {}
+
+
+class DisjointUniform(ToySet):
+    """A uniform law on three disjoint spans of unequal width, one of them [−1, 2]."""
+
+    name = "uniform"
+    title = "disjoint uniform"
+    spans = np.array([[-4.5, -2.5], [-1.0, 2.0], [3.5, 4.5]])
+
+    def draw(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n dim"]:
+        """`n` independent points."""
+        widths = self.spans[:, 1] - self.spans[:, 0]
+        span = rng.choice(len(widths), n, p=widths / widths.sum())
+        return (self.spans[span, 0] + widths[span] * rng.random(n))[:, None]
+
+    def density(self, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """The true density."""
+        return self._inside(x[:, None]) / np.sum(self.spans[:, 1] - self.spans[:, 0])
+
+    def figures(self, x: Float[np.ndarray, "n dim"]) -> dict[str, float | list[float]]:
+        """The share of points outside all spans."""
+        return {"gap_share": float(1 - np.mean(self._inside(x)))}
+
+    def _inside(self, x: Float[np.ndarray, "n dim"]) -> np.ndarray:
+        return np.any((x >= self.spans[:, 0]) & (x <= self.spans[:, 1]), axis=1)
+
+
+class UnbalancedMixture(ToySet):
+    """Three Gaussians in the plane with weights 0.45, 0.45 and 0.1."""
+
+    name = "mixture"
+    title = "unbalanced mixture"
+    weights = np.array([0.45, 0.45, 0.1])
+    means = np.array([[-2.0, -2.0], [2.0, -2.0], [0.0, 2.5]])
+    spread = 0.5
+
+    def draw(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n dim"]:
+        """`n` independent points."""
+        mode = rng.choice(3, n, p=self.weights)
+        return self.means[mode] + self.spread * rng.standard_normal((n, 2))
+
+    def log_density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
+        """The true log-density."""
+        distance = np.sum((x[:, None] - self.means) ** 2, axis=2)
+        terms = np.log(self.weights) - 0.5 * distance / self.spread**2
+        return np.logaddexp.reduce(terms, axis=1) - np.log(2 * np.pi * self.spread**2)
+
+    def figures(self, x: Float[np.ndarray, "n dim"]) -> dict[str, float | list[float]]:
+        """The share of points nearest to each mode."""
+        nearest = np.argmin(np.sum((x[:, None] - self.means) ** 2, axis=2), axis=1)
+        return {"weights": [float(np.mean(nearest == mode)) for mode in range(3)]}
+
+
+class TwoMoons(ToySet):
+    """scikit-learn's two moons."""
+
+    name = "moons"
+    title = "two moons"
+    noise = 0.05
+
+    def draw(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n dim"]:
+        """`n` independent points.
+
+        scikit-learn spaces its points evenly along the arcs, half on each. A random part of a much
+        larger set makes them independent, as a model's samples are; otherwise two fresh sets would
+        be nearer to each other than independent ones can be, and the floor too low.
+        """
+        pool, _ = make_moons(20 * n, noise=self.noise, random_state=int(rng.integers(2**31)))
+        return pool[rng.choice(len(pool), n, replace=False)]
+
+
+TOY_SETS: tuple[ToySet, ...] = (DisjointUniform(), UnbalancedMixture(), TwoMoons())

@@ -1,0 +1,20 @@
+"""Where paths start: a normal law or the data; a user's own array needs no help."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+
+def normal_start(
+    key: Key[Array, ""], n: int, covariance: Float[Array, "dim dim"]
+) -> Float[Array, "n dim"]:
+    """`n` draws of N(0, covariance)."""
+    noise = jax.random.normal(key, (n, covariance.shape[0]))
+    return noise @ jnp.linalg.cholesky(covariance).T
+
+
+def data_start(
+    key: Key[Array, ""], n: int, data: Float[Array, "rows dim"]
+) -> Float[Array, "n dim"]:
+    """`n` rows of the data, drawn with replacement."""
+    return data[jax.random.randint(key, (n,), 0, data.shape[0])]

@@ -1,0 +1,369 @@
+"""The scikit-learn face of the generative model."""
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bellman_diffusion import model
+from bellman_diffusion.density import log_density_by_flow
+from bellman_diffusion.dynamics import Box, Samples, data_start, normal_start, sample
+from bellman_diffusion.errors import CheckpointError, InvalidInputError
+from bellman_diffusion.fields import (
+    AbstractField,
+    AbstractNoiseField,
+    at_noise,
+    evaluate,
+    evaluate_score,
+)
+from bellman_diffusion.recipe import Recipe, resolve
+from bellman_diffusion.standardise import Standardiser
+from bellman_diffusion.training import NoProgress, RichProgress, RunFolder
+from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
+
+_KIND = "generative model"
+_MAX_SEED = 2**31 - 1
+
+
+class BellmanDiffusion(DensityMixin, BaseEstimator):
+    """Learns the scalar field s and the gradient field g of a density, and samples from them.
+
+    Parameters
+    ----------
+    preset : "default" or "paper"
+        The recipe to start from: what works best, or the paper's Algorithms 1 and 2. Every other
+        setting left at None takes the preset's value (see `bellman_diffusion.recipe.Recipe`).
+    field, width, depth, n_frequencies
+        The networks.
+    objective, kernel, slice_law, unit_slices, epsilon, kernel_growth, pairs, n_slices, sigma_min, \
+sigma_max, group_size
+        The loss.
+    max_iter, batch_size, n_references, learning_rate, constant_rate, average_decay
+        Training.
+    dynamics, n_steps, step_size, n_corrections
+        The sampler.
+    random_state : int, RandomState or None
+        The seed of `fit`; and of `sample` where that is given none.
+    verbose : int
+        1 shows a progress bar on stderr.
+    run_dir : path or None
+        Where to keep configuration, metrics (JSONL and TensorBoard) and a checkpoint. Fitting again
+        with the same folder, data and settings goes on from the checkpoint.
+
+    Attributes
+    ----------
+    recipe_ : Recipe
+        All settings in force.
+    field_ : AbstractField or AbstractNoiseField
+        The learned fields, on standardised data.
+    loss_ : float
+        The mean loss over the last chunk of training steps.
+    n_iter_ : int
+        Training steps done.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        preset: Literal["default", "paper"] = "default",
+        *,
+        field: str | None = None,
+        width: int | None = None,
+        depth: int | None = None,
+        n_frequencies: int | None = None,
+        objective: str | None = None,
+        kernel: str | None = None,
+        slice_law: str | None = None,
+        unit_slices: bool | None = None,
+        epsilon: float | None = None,
+        kernel_growth: float | None = None,
+        pairs: str | None = None,
+        n_slices: int | None = None,
+        sigma_min: float | None = None,
+        sigma_max: float | None = None,
+        group_size: int | None = None,
+        max_iter: int | None = None,
+        batch_size: int | None = None,
+        n_references: int | None = None,
+        learning_rate: float | None = None,
+        constant_rate: bool | None = None,
+        average_decay: float | None = None,
+        dynamics: str | None = None,
+        n_steps: int | None = None,
+        step_size: float | None = None,
+        n_corrections: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        run_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.preset = preset
+        self.field = field
+        self.width = width
+        self.depth = depth
+        self.n_frequencies = n_frequencies
+        self.objective = objective
+        self.kernel = kernel
+        self.slice_law = slice_law
+        self.unit_slices = unit_slices
+        self.epsilon = epsilon
+        self.kernel_growth = kernel_growth
+        self.pairs = pairs
+        self.n_slices = n_slices
+        self.sigma_min = sigma_min
+        self.sigma_max = sigma_max
+        self.group_size = group_size
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.n_references = n_references
+        self.learning_rate = learning_rate
+        self.constant_rate = constant_rate
+        self.average_decay = average_decay
+        self.dynamics = dynamics
+        self.n_steps = n_steps
+        self.step_size = step_size
+        self.n_corrections = n_corrections
+        self.random_state = random_state
+        self.verbose = verbose
+        self.run_dir = run_dir
+
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Learn the fields of the rows of X, of shape (rows, columns)."""
+        del y
+        frame = _frame_type(X)
+        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        recipe = self._resolve()
+        standardiser = Standardiser.fit(X, _names(self))
+        z = standardiser.forward(X)
+        seed = check_random_state(self.random_state).randint(_MAX_SEED)
+        run = None
+        if self.run_dir is not None:
+            config = {"preset": self.preset, "seed": seed, "rows": len(z), "columns": z.shape[1]}
+            run = RunFolder(self.run_dir, config | recipe.config())
+        progress = RichProgress("fit") if self.verbose else NoProgress()
+        self.field_, figures = model.fit_field(recipe, z, seed, run=run, progress=progress)
+        self.recipe_ = recipe
+        self.standardiser_ = standardiser
+        self.box_ = Box.around(z)
+        self.covariance_ = np.atleast_2d(np.cov(z, rowvar=False, bias=True)).astype(np.float32)
+        self.train_rows_ = z
+        self.frame_type_ = frame
+        self.loss_ = figures.get("loss", float("nan"))
+        self.n_iter_ = recipe.max_iter
+        return self
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        start: Literal["normal", "data"] | ArrayLike = "normal",
+        max_lost: float = 0.01,
+    ) -> Any:
+        """Draw `n_samples` new rows; a data frame where `fit` had one.
+
+        `start` is where the paths begin: "normal", "data" (rows of the training data), or an array
+        of shape (n_samples, columns). More than `max_lost` of the paths not finite or far outside
+        the data is an error.
+        """
+        result = self.sample_paths(n_samples, random_state, start=start, max_lost=max_lost)
+        if self.frame_type_ is None:
+            return result.x
+        return self.frame_type_(result.x, columns=self.feature_names_in_)
+
+    def sample_paths(
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        start: Literal["normal", "data"] | ArrayLike = "normal",
+        max_lost: float = 0.01,
+    ) -> Samples:
+        """As `sample`, with the number of paths lost and the acceptance rate."""
+        check_is_fitted(self)
+        if n_samples < 1 or n_samples != int(n_samples):
+            raise InvalidInputError(f"n_samples must be a whole number above 0, not {n_samples!r}")
+        if random_state is None:
+            random_state = self.random_state
+        key = jax.random.key(check_random_state(random_state).randint(_MAX_SEED))
+        key_start, key_paths = jax.random.split(key)
+        result = sample(
+            model.build_dynamics(self._resolve_sampler(), self.field_),
+            key_paths,
+            self._start(key_start, int(n_samples), start),
+            box=self.box_,
+            max_lost=max_lost,
+        )
+        return result._replace(x=self.standardiser_.backward(result.x))
+
+    def score_samples(self, X: ArrayLike) -> Float[np.ndarray, " n"]:
+        """The log-density at each row of X.
+
+        Of the data smoothed a little: by sigma_min (in standard deviations of the columns) where the
+        fields know the noise level, by the kernel where s is a density. −inf where the density is
+        too small to resolve.
+        """
+        z = self._checked(X)
+        if isinstance(self.field_, AbstractNoiseField):
+            log_p = log_density_by_flow(self.field_, z, jnp.asarray(self.covariance_))
+        elif model.scalar_is_density(self.recipe_, z.shape[1]):
+            log_p = np.log(evaluate(self.field_, z)[0])
+        else:
+            raise InvalidInputError(
+                "with the sliced kernel the scalar field is not a density in more than one "
+                "dimension: use the 'default' preset, or kernel='isotropic'"
+            )
+        return log_p.astype(np.float64) - self.standardiser_.log_volume
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """The mean log-density of the rows of X."""
+        del y
+        return float(np.mean(self.score_samples(X)))
+
+    def scalar_field(self, X: ArrayLike, *, sigma: float | None = None) -> Float[np.ndarray, " n"]:
+        """s at each row, in the data's units, at noise level `sigma` (by default the smallest).
+
+        It is a density only where the kernel is isotropic: see `score_samples` for log-densities.
+        """
+        s, _ = evaluate(self._at(sigma), self._checked(X))
+        return s * np.exp(-self.standardiser_.log_volume)
+
+    def gradient_field(
+        self, X: ArrayLike, *, sigma: float | None = None
+    ) -> Float[np.ndarray, "n dim"]:
+        """g at each row, in the data's units: dx = g dt + √s dw has the data's law at rest."""
+        _, g = evaluate(self._at(sigma), self._checked(X))
+        return g / self.standardiser_.scale * np.exp(-self.standardiser_.log_volume)
+
+    def score_field(self, X: ArrayLike, *, sigma: float | None = None) -> Float[np.ndarray, "n dim"]:
+        """∇log p at each row, from (2g − ∇s)/s."""
+        score = evaluate_score(self._at(sigma), self._checked(X))
+        return score / self.standardiser_.scale
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file (no training data in it)."""
+        check_is_fitted(self)
+        params = {k: v for k, v in self.get_params().items() if _is_plain(v)}
+        meta = {
+            "params": params,
+            "recipe": asdict(self.recipe_),
+            "columns": int(self.n_features_in_),
+            "names": _names(self),
+            "mean": self.standardiser_.mean.tolist(),
+            "scale": self.standardiser_.scale.tolist(),
+            "box": [self.box_.low.tolist(), self.box_.high.tolist()],
+            "covariance": self.covariance_.tolist(),
+            "frame": self.frame_type_ is not None,
+            "loss": self.loss_,
+        }
+        write_checkpoint(Path(path), _KIND, self.field_, meta)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The model that `save` wrote."""
+        field, meta = read_checkpoint(Path(path), _KIND, _template)
+        try:
+            loaded = cls(**meta["params"])
+            loaded._restore(field, meta)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{path} lacks what a model needs: {error}") from error
+        return loaded
+
+    def _restore(self, field: model.Field, meta: dict[str, Any]) -> None:
+        self.field_ = field
+        self.recipe_ = Recipe(**meta["recipe"])
+        self.n_features_in_ = meta["columns"]
+        if meta["names"] is not None:
+            self.feature_names_in_ = np.asarray(meta["names"], dtype=object)
+        self.standardiser_ = Standardiser(np.asarray(meta["mean"]), np.asarray(meta["scale"]))
+        self.box_ = Box(*(np.asarray(side) for side in meta["box"]))
+        self.covariance_ = np.asarray(meta["covariance"], np.float32)
+        self.train_rows_ = None
+        self.frame_type_ = _pandas_frame() if meta["frame"] else None
+        self.loss_ = meta["loss"]
+        self.n_iter_ = self.recipe_.max_iter
+
+    def _resolve(self) -> Recipe:
+        names = Recipe.__dataclass_fields__
+        return resolve(self.preset, {name: getattr(self, name) for name in names})
+
+    def _resolve_sampler(self) -> Recipe:
+        """The fitted recipe with the sampler's settings as they are now: no new fit is needed."""
+        names = ("dynamics", "n_steps", "step_size", "n_corrections")
+        now = asdict(self._resolve())
+        return Recipe(**(asdict(self.recipe_) | {name: now[name] for name in names}))
+
+    def _start(self, key: Array, n: int, start: Any) -> Float[np.ndarray, "n dim"]:
+        dim = self.n_features_in_
+        if isinstance(start, str) and start == "normal":
+            covariance = jnp.eye(dim)
+            if isinstance(self.field_, AbstractNoiseField):
+                covariance = self.covariance_ + self.field_.sigma_max**2 * covariance
+            return np.asarray(normal_start(key, n, covariance))
+        if isinstance(start, str) and start == "data":
+            if self.train_rows_ is None:
+                raise InvalidInputError(
+                    "a loaded model has no training data to start from: pass rows as `start`"
+                )
+            return np.asarray(data_start(key, n, jnp.asarray(self.train_rows_)))
+        if isinstance(start, str):
+            raise InvalidInputError(f"start must be 'normal', 'data' or an array, not {start!r}")
+        rows = self._checked(start)
+        if len(rows) != n:
+            raise InvalidInputError(f"start has {len(rows)} rows, but n_samples is {n}")
+        return rows
+
+    def _checked(self, X: ArrayLike) -> Float[np.ndarray, "n dim"]:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.standardiser_.forward(X)
+
+    def _at(self, sigma: float | None) -> AbstractField:
+        check_is_fitted(self)
+        if not isinstance(self.field_, AbstractNoiseField):
+            if sigma is not None:
+                raise InvalidInputError("these fields have no noise level; leave out sigma")
+            return self.field_
+        low, high = self.field_.sigma_min, self.field_.sigma_max
+        sigma = low if sigma is None else sigma
+        if not low <= sigma <= high:
+            raise InvalidInputError(f"sigma must lie in [{low:g}, {high:g}], not {sigma!r}")
+        return at_noise(self.field_, sigma)
+
+
+def _template(meta: dict[str, Any]) -> model.Field:
+    """Fields of the saved structure, to be filled with the saved arrays."""
+    recipe = Recipe(**meta["recipe"])
+    return eqx.filter_eval_shape(model.build_field, recipe, meta["columns"], jax.random.key(0))
+
+
+def _names(estimator: BellmanDiffusion) -> list[str] | None:
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def _frame_type(X: Any) -> Any:
+    """The data frame class of X, or None for arrays."""
+    return type(X) if hasattr(X, "columns") and hasattr(X, "iloc") else None
+
+
+def _pandas_frame() -> Any:
+    try:
+        from pandas import DataFrame  # noqa: PLC0415 (only where a frame was fitted)
+    except ImportError:
+        return None
+    return DataFrame
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str)

@@ -1,0 +1,21 @@
+"""What is learned: the scalar field s and the gradient field g of a density (Section 3.1)."""
+
+from bellman_diffusion.fields.base import AbstractField, AbstractNoiseField, at_noise
+from bellman_diffusion.fields.conservative import ConservativeField
+from bellman_diffusion.fields.evaluate import evaluate, evaluate_score
+from bellman_diffusion.fields.exact import KernelField
+from bellman_diffusion.fields.network_pair import NetworkPair
+from bellman_diffusion.fields.noise_conditional import FieldScale, NoiseConditionalPair
+
+__all__ = [
+    "AbstractField",
+    "AbstractNoiseField",
+    "ConservativeField",
+    "FieldScale",
+    "KernelField",
+    "NetworkPair",
+    "NoiseConditionalPair",
+    "at_noise",
+    "evaluate",
+    "evaluate_score",
+]

@@ -1,0 +1,30 @@
+"""One network for both fields: g = ∇s by automatic differentiation.
+
+With g = ∇s the flux of the dynamics vanishes at q ∝ s, so the samples follow s itself. That is the
+paper's limit ε → 0, where s = p and g = ∇p; for a wide kernel the samples are those of ρ, not of p.
+"""
+
+from typing import Self
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Key
+
+from bellman_diffusion.fields.base import AbstractField
+
+
+class ConservativeField(AbstractField):
+    """s = softplus(MLP), g = ∇s."""
+
+    scalar_network: eqx.nn.MLP
+
+    @classmethod
+    def create(cls, key: Key[Array, ""], dim: int, width: int = 128, depth: int = 3) -> Self:
+        """A random network with `depth` hidden layers of `width` units."""
+        return cls(eqx.nn.MLP(dim, "scalar", width, depth, jax.nn.silu, key=key))
+
+    def scalar_and_gradient(
+        self, x: Float[Array, " dim"]
+    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+        """s(x) and its gradient."""
+        return jax.value_and_grad(lambda y: jax.nn.softplus(self.scalar_network(y)))(x)

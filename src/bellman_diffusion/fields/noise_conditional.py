@@ -1,0 +1,107 @@
+"""A pair of fields conditioned on the noise level σ, for denoising and annealing.
+
+One network with two heads. Its outputs are scaled by what the fields of a standard normal would be
+at that σ (`FieldScale`), so the network works with numbers of order one at every noise level:
+
+    s(x; σ) = c_σ · softplus(u),    g(x; σ) = c_σ/(2σ) · f,    (u, f) = MLP(features(x, σ)).
+
+Random Fourier features of x let the network draw edges that are sharp at the smallest σ.
+"""
+
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from bellman_diffusion import gaussian
+from bellman_diffusion.fields.base import AbstractField, AbstractNoiseField
+
+_N_SIGMA_FREQUENCIES = 8
+
+
+class FieldScale(eqx.Module):
+    """c_σ: the size of ρ_σ for standardised data, N(0; base + growth · σ²) in `rank` dimensions.
+
+    `rank` is 1 for a kernel of projections and D for an isotropic one.
+    """
+
+    rank: int = eqx.field(static=True)
+    base: float = eqx.field(static=True)
+    growth: float = eqx.field(static=True)
+
+    def __call__(self, sigma: Float[Array, "*n"] | float) -> Float[Array, "*n"]:
+        """The scale at each noise level."""
+        return gaussian.peak(self.base + self.growth * jnp.asarray(sigma) ** 2, self.rank)
+
+
+class NoiseConditionalPair(AbstractNoiseField):
+    """s(x; σ) and g(x; σ) for σ in [sigma_min, sigma_max], on standardised data."""
+
+    network: eqx.nn.MLP
+    x_frequencies: Float[Array, "features dim"]
+    sigma_frequencies: Float[Array, " sigma_features"]
+    scale: FieldScale
+    sigma_min: float = eqx.field(static=True)
+    sigma_max: float = eqx.field(static=True)
+
+    @classmethod
+    def create(
+        cls,
+        key: Key[Array, ""],
+        dim: int,
+        scale: FieldScale,
+        *,
+        sigma_min: float = 0.01,
+        sigma_max: float = 3.0,
+        width: int = 128,
+        depth: int = 3,
+        n_frequencies: int = 16,
+    ) -> Self:
+        """A random network with `depth` hidden layers of `width` units."""
+        key_net, key_x, key_sigma = jax.random.split(key, 3)
+        n_features = dim + 2 * n_frequencies + 2 * _N_SIGMA_FREQUENCIES
+        return cls(
+            network=eqx.nn.MLP(n_features, 1 + dim, width, depth, jax.nn.silu, key=key_net),
+            x_frequencies=2.0 * jax.random.normal(key_x, (n_frequencies, dim)) / dim**0.5,
+            sigma_frequencies=jax.random.normal(key_sigma, (_N_SIGMA_FREQUENCIES,)),
+            scale=scale,
+            sigma_min=sigma_min,
+            sigma_max=sigma_max,
+        )
+
+    def at(self, sigma: Float[Array, ""] | float) -> "FieldAtNoise":
+        """The fields at one noise level."""
+        return FieldAtNoise(self, jnp.asarray(sigma, jnp.float32))
+
+    def evaluate(
+        self, x: Float[Array, " dim"], sigma: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+        """Both fields at one point and one noise level."""
+        out = self.network(self._features(x, sigma))
+        scale = self.scale(sigma)
+        return scale * jax.nn.softplus(out[0]), scale / (2 * sigma) * out[1:]
+
+    def _features(self, x: Float[Array, " dim"], sigma: Float[Array, ""]) -> Float[Array, " n"]:
+        # The frequencies are drawn once and not trained.
+        x_frequencies, sigma_frequencies = jax.lax.stop_gradient(
+            (self.x_frequencies, self.sigma_frequencies)
+        )
+        y = x / jnp.sqrt(1 + sigma**2)
+        phase, phase_sigma = x_frequencies @ y, sigma_frequencies * jnp.log(sigma)
+        parts = [y, jnp.sin(phase), jnp.cos(phase), jnp.sin(phase_sigma), jnp.cos(phase_sigma)]
+        return jnp.concatenate(parts)
+
+
+class FieldAtNoise(AbstractField):
+    """A noise-conditional pair held at one σ."""
+
+    pair: NoiseConditionalPair
+    sigma: Float[Array, ""]
+
+    def scalar_and_gradient(
+        self, x: Float[Array, " dim"]
+    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+        """Both fields of p_σ at x."""
+        return self.pair.evaluate(x, self.sigma)

@@ -1,0 +1,115 @@
+"""Denoising field matching: plain regression, no derivative of g, bounded below.
+
+Perturb x = x₀ + σn. For x₂ independent of (x₀, n) the regression targets
+
+    s ← κ̄(x),    g ← ½(∇κ̄(x) − κ̄(x) n/σ),    κ̄(x) = mean over x₂ of κ(x₂ − x),
+
+have the conditional means ρ(x) and ½(∇ρ + ρ∇log p_σ)(x): the minimisers of the paper's losses for
+p_σ = p * N(0, σ²I).
+
+Two things lower the variance and change no mean. κ is averaged over all x₂ of the batch. And n is
+replaced by E[n | x, {x₀}], its mean given x and the *set* of clean points in its group: which point
+of the set x came from is forgotten, and Bayes' rule gives the odds in closed form. By the tower rule
+the conditional mean given x is unchanged.
+
+The kernel widens with the noise, variance = ε + growth·σ²: where p_σ is broad, s stays well above
+zero over all of it and no path of the sampler stalls in its tails.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from bellman_diffusion.fields import AbstractField, AbstractNoiseField, FieldScale, at_noise
+from bellman_diffusion.matching.base import AbstractObjective, FieldLosses
+from bellman_diffusion.matching.kernels import AbstractKernel
+
+
+class DenoisingMatching(AbstractObjective):
+    """Regression of both fields of p_σ, for σ log-uniform in [sigma_min, sigma_max].
+
+    `group_size` points share their clean points for the posterior mean of the noise; 1 gives plain
+    denoising.
+    """
+
+    kernel: AbstractKernel
+    epsilon: float = eqx.field(static=True)
+    growth: float = eqx.field(static=True)
+    sigma_min: float = eqx.field(static=True)
+    sigma_max: float = eqx.field(static=True)
+    group_size: int = eqx.field(static=True, default=1)
+
+    def scale(self, dim: int) -> FieldScale:
+        """The size of ρ_σ for standardised data, for the field's outputs and the loss weights."""
+        return FieldScale(self.kernel.rank(dim), 1 + self.epsilon, 1 + self.growth)
+
+    def __call__(
+        self,
+        field: AbstractField | AbstractNoiseField,
+        key: Key[Array, ""],
+        x1: Float[Array, "batch dim"],
+        x2: Float[Array, "others dim"],
+    ) -> FieldLosses:
+        """Both regression losses, each weighted to be of order one at every σ."""
+        key_sigma, key_noise, key_kernel = jax.random.split(key, 3)
+        sigma = self._draw_sigma(key_sigma, x1.shape[0])
+        x = x1 + sigma[:, None] * jax.random.normal(key_noise, x1.shape)
+        s_target, g_target = self.targets(key_kernel, x, x1, x2, sigma)
+        s, g = jax.vmap(lambda x, sigma: at_noise(field, sigma).scalar_and_gradient(x))(x, sigma)
+        scale = self.scale(x1.shape[1])(sigma)
+        g_error = jnp.sum((g - g_target) ** 2, axis=1)
+        return FieldLosses(
+            gradient=jnp.mean(g_error * (2 * sigma / scale) ** 2),
+            scalar=jnp.mean(((s - s_target) / scale) ** 2),
+        )
+
+    def targets(
+        self,
+        key: Key[Array, ""],
+        x: Float[Array, "batch dim"],
+        x0: Float[Array, "batch dim"],
+        x2: Float[Array, "others dim"],
+        sigma: Float[Array, " batch"],
+    ) -> tuple[Float[Array, " batch"], Float[Array, "batch dim"]]:
+        """The regression targets of s and g at the perturbed points x."""
+        rho, grad_rho = self.kernel.all_pairs(key, x, x2, self.epsilon + self.growth * sigma**2)
+        noise = posterior_noise(x, x0, sigma, self.group_size)
+        return rho, 0.5 * (grad_rho - rho[:, None] * noise / sigma[:, None])
+
+    def _draw_sigma(self, key: Key[Array, ""], n: int) -> Float[Array, " n"]:
+        # Stratified: one draw in each of n equal parts of the log range. The rows are independent
+        # of each other, so their order need not be random.
+        u = (jnp.arange(n) + jax.random.uniform(key)) / n
+        return self.sigma_min * (self.sigma_max / self.sigma_min) ** u
+
+
+def posterior_noise(
+    x: Float[Array, "batch dim"],
+    x0: Float[Array, "batch dim"],
+    sigma: Float[Array, " batch"],
+    group_size: int,
+) -> Float[Array, "batch dim"]:
+    """E[n | x, clean points of x's group] for x = x₀ + σn, groups being runs of `group_size` rows.
+
+    A last, shorter group of its own is made of the rows left over.
+    """
+    batch = x.shape[0]
+    whole = batch - batch % group_size
+    parts = []
+    if whole:
+        group = jax.tree.map(
+            lambda a: a[:whole].reshape(-1, group_size, *a.shape[1:]), (x, x0, sigma)
+        )
+        parts.append(jax.vmap(_posterior_noise)(*group).reshape(whole, -1))
+    if whole < batch:
+        parts.append(_posterior_noise(x[whole:], x0[whole:], sigma[whole:]))
+    return jnp.concatenate(parts)
+
+
+def _posterior_noise(
+    x: Float[Array, "group dim"], x0: Float[Array, "group dim"], sigma: Float[Array, " group"]
+) -> Float[Array, "group dim"]:
+    distance = jnp.sum((x[:, None] - x0[None]) ** 2, axis=2)
+    odds = jax.nn.softmax(-0.5 * distance / sigma[:, None] ** 2, axis=1)
+    return (x - odds @ x0) / sigma[:, None]

@@ -1,0 +1,64 @@
+"""The paper's losses, up to constants (Propositions 3.1 and 3.2, the two boxed losses).
+
+    L_grad = E[|g(x₁)|² + tr ∇g(x₁) κ(x₂ − x₁)],    L_id = E[s(x₁)² − 2 s(x₁) κ(x₂ − x₁)].
+
+`ExactTrace` + `IsotropicKernel` is Proposition 3.1, `SlicedTrace` + `IsotropicKernel` is
+Proposition 3.2, and `SlicedTrace` + `SlicedKernel` is Algorithm 1.
+"""
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from bellman_diffusion.fields import AbstractField, AbstractNoiseField
+from bellman_diffusion.matching.base import AbstractObjective, FieldLosses
+from bellman_diffusion.matching.kernels import AbstractKernel
+from bellman_diffusion.matching.traces import AbstractTrace
+
+
+class FieldMatching(AbstractObjective):
+    """Field matching by integration by parts, averaged over `n_slices` draws of (v, w)."""
+
+    kernel: AbstractKernel
+    trace: AbstractTrace
+    epsilon: float = eqx.field(static=True)
+    pairs: Literal["matched", "all"] = eqx.field(static=True, default="matched")
+    n_slices: int = eqx.field(static=True, default=1)
+
+    def __call__(
+        self,
+        field: AbstractField | AbstractNoiseField,
+        key: Key[Array, ""],
+        x1: Float[Array, "batch dim"],
+        x2: Float[Array, "others dim"],
+    ) -> FieldLosses:
+        """Both losses, averaged over the batch and over the slice draws."""
+        assert isinstance(field, AbstractField), "field matching has no noise level"
+        draws = jax.vmap(lambda k: self._one_draw(field, k, x1, x2))
+        return jax.tree.map(jnp.mean, draws(jax.random.split(key, self.n_slices)))
+
+    def _one_draw(
+        self,
+        field: AbstractField,
+        key: Key[Array, ""],
+        x1: Float[Array, "batch dim"],
+        x2: Float[Array, "others dim"],
+    ) -> FieldLosses:
+        key_w, key_v = jax.random.split(key)
+        kappa = self._kappa(key_w, x1, x2)
+        keys = jax.random.split(key_v, x1.shape[0])
+        norm, trace = jax.vmap(self.trace, in_axes=(None, 0, 0))(field, keys, x1)
+        s = jax.vmap(field.scalar)(x1)
+        return FieldLosses(
+            gradient=jnp.mean(norm + trace * kappa), scalar=jnp.mean(s**2 - 2 * s * kappa)
+        )
+
+    def _kappa(
+        self, key: Key[Array, ""], x1: Float[Array, "batch dim"], x2: Float[Array, "others dim"]
+    ) -> Float[Array, " batch"]:
+        if self.pairs == "matched":
+            return self.kernel.matched(key, x1, x2, self.epsilon)
+        return self.kernel.all_pairs(key, x1, x2, jnp.full(x1.shape[0], self.epsilon))[0]

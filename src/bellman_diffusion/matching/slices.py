@@ -1,0 +1,20 @@
+"""Random directions v with E[vvᵀ] = I, for which E[vᵀAv] = tr A and E[(v·g)²] = |g|²."""
+
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+SliceLaw = Literal["rademacher", "gaussian", "sphere"]
+SLICE_LAWS: tuple[SliceLaw, ...] = get_args(SliceLaw)
+
+
+def draw_slices(law: SliceLaw, key: Key[Array, ""], n: int, dim: int) -> Float[Array, "n dim"]:
+    """`n` directions of `dim` coordinates; the sphere's have length √dim."""
+    if law == "rademacher":
+        return jax.random.rademacher(key, (n, dim), jnp.float32)
+    normal = jax.random.normal(key, (n, dim))
+    if law == "gaussian":
+        return normal
+    return normal * (dim**0.5 / jnp.linalg.norm(normal, axis=1, keepdims=True))

@@ -1,0 +1,154 @@
+"""Every choice that makes a generative model, as one frozen value, and the presets.
+
+`paper` is Algorithms 1 and 2 with the right constants. `default` is what worked best: denoising field
+matching, fields conditioned on the noise level, annealed dynamics. The paper leaves open the widths,
+the batch, the learning rate and the slice law; those of the `paper` preset are ours.
+"""
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.matching import SliceLaw
+
+Preset = Literal["default", "paper"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is learned, how it is learned, how samples are drawn. All in standardised units."""
+
+    field: Literal["noise-conditional", "pair", "conservative"] = "noise-conditional"
+    """Which fields: conditioned on σ, the paper's two networks, or g = ∇s."""
+    width: int = 128
+    """Units in each hidden layer."""
+    depth: int = 3
+    """Hidden layers."""
+    n_frequencies: int = 16
+    """Fourier features of x (noise-conditional fields only)."""
+
+    objective: Literal["denoising", "sliced-trace", "exact-trace"] = "denoising"
+    """Denoising regression, or the paper's losses with a sliced or an exact trace."""
+    kernel: Literal["sliced", "isotropic"] = "sliced"
+    """A Gaussian of a random projection, or of all coordinates."""
+    slice_law: SliceLaw = "sphere"
+    """The law of the directions v and w."""
+    unit_slices: bool = True
+    """Scale w to length 1, so that epsilon means the same in every dimension."""
+    epsilon: float = 1.0
+    """The kernel's variance."""
+    kernel_growth: float = 4.0
+    """How the kernel widens with the noise: variance epsilon + kernel_growth · σ²."""
+    pairs: Literal["all", "matched"] = "all"
+    """Each point with all second points of the batch, or with one."""
+    n_slices: int = 1
+    """Draws of (v, w) per step (the paper's losses only)."""
+    sigma_min: float = 0.01
+    """The smallest noise level (denoising only)."""
+    sigma_max: float = 3.0
+    """The largest noise level (denoising only)."""
+    group_size: int = 128
+    """Points that share their clean points in the noise's posterior mean; 1 is plain denoising."""
+
+    max_iter: int = 4000
+    """Training steps."""
+    batch_size: int = 512
+    """Points a step."""
+    n_references: int = 128
+    """Second points a step, where each point is paired with all."""
+    learning_rate: float = 5e-3
+    """Adam's largest rate."""
+    constant_rate: bool = False
+    """Keep the rate; otherwise warm up and fall to zero along a cosine."""
+    average_decay: float = 0.998
+    """Memory of the running average of the weights that is used in the end; 0 for none."""
+
+    dynamics: Literal["annealed", "euler", "metropolis", "langevin"] = "annealed"
+    """The sampler."""
+    n_steps: int = 60
+    """Steps of the sampler: the paper's T; for annealed dynamics the number of noise levels."""
+    step_size: float = 0.3
+    """The paper's η; for annealed dynamics the factor in η_σ = step_size · σ²/s̄_σ."""
+    n_corrections: int = 1
+    """Steps of dx = g dt + √s dw at each noise level (annealed only)."""
+
+    def config(self) -> dict[str, Any]:
+        """A plain dictionary, for JSON."""
+        return asdict(self)
+
+
+PRESETS: dict[Preset, Recipe] = {
+    "default": Recipe(),
+    "paper": Recipe(
+        field="pair",
+        objective="sliced-trace",
+        slice_law="rademacher",
+        unit_slices=False,
+        epsilon=0.1,
+        pairs="matched",
+        max_iter=6000,
+        learning_rate=1e-3,
+        constant_rate=True,
+        average_decay=0.0,
+        dynamics="euler",
+        n_steps=300,
+        step_size=0.1,
+    ),
+}
+
+_NAMES = tuple(f.name for f in fields(Recipe))
+_HINTS = get_type_hints(Recipe)
+# Ranges of the numbers: (lowest allowed, is the lowest itself allowed).
+_ZERO_ALLOWED = {"n_frequencies", "average_decay", "kernel_growth", "n_corrections"}
+
+
+def resolve(preset: str, overrides: dict[str, Any]) -> Recipe:
+    """The preset with the given settings changed; `None` keeps the preset's value."""
+    if preset not in PRESETS:
+        raise InvalidInputError(
+            f"unknown preset {preset!r}; choose one of {', '.join(map(repr, PRESETS))}"
+        )
+    changes = {name: value for name, value in overrides.items() if value is not None}
+    recipe = replace(PRESETS[preset], **{k: _checked(k, v) for k, v in changes.items()})
+    _check_consistent(recipe)
+    return recipe
+
+
+def _checked(name: str, value: Any) -> Any:
+    hint = _HINTS[name]
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise InvalidInputError(f"{name} must be one of {get_args(hint)}, not {value!r}")
+        return value
+    if hint is bool:
+        return bool(value)
+    try:
+        number = hint(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name} must be a number, not {value!r}") from error
+    low_enough = number >= 0 if name in _ZERO_ALLOWED else number > 0
+    if not low_enough or number != value:
+        least = "at least 0" if name in _ZERO_ALLOWED else "above 0"
+        kind = "a whole number" if hint is int else "a number"
+        raise InvalidInputError(f"{name} must be {kind} {least}, not {value!r}")
+    return number
+
+
+def _check_consistent(recipe: Recipe) -> None:
+    noisy = recipe.field == "noise-conditional"
+    if (recipe.dynamics == "annealed") != noisy:
+        raise InvalidInputError(
+            f"dynamics={recipe.dynamics!r} does not go with field={recipe.field!r}: annealed "
+            "dynamics and noise-conditional fields need each other"
+        )
+    if noisy and recipe.objective != "denoising":
+        raise InvalidInputError(
+            "noise-conditional fields are learned by denoising: set objective='denoising', or "
+            "choose field='pair' or 'conservative'"
+        )
+    if recipe.sigma_min > recipe.sigma_max:
+        raise InvalidInputError(
+            f"sigma_min={recipe.sigma_min} is above sigma_max={recipe.sigma_max}"
+        )
+    if recipe.average_decay >= 1:
+        raise InvalidInputError(f"average_decay must be below 1, not {recipe.average_decay}")

@@ -1,0 +1,21 @@
+"""The training loop, written once: chunks, progress, metrics, checkpoints, resume."""
+
+from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
+from bellman_diffusion.training.loop import Program, train
+from bellman_diffusion.training.optimiser import TrainState, init_state, make_program
+from bellman_diffusion.training.progress import NoProgress, Progress, RichProgress
+from bellman_diffusion.training.run import RunFolder
+
+__all__ = [
+    "NoProgress",
+    "Program",
+    "Progress",
+    "RichProgress",
+    "RunFolder",
+    "TrainState",
+    "init_state",
+    "make_program",
+    "read_checkpoint",
+    "train",
+    "write_checkpoint",
+]

@@ -1,0 +1,99 @@
+"""A run's folder: config.json, metrics.jsonl, TensorBoard events, the last checkpoint, figures."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from tensorboardX import SummaryWriter
+
+from bellman_diffusion.errors import BellmanError, InvalidInputError
+from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
+from bellman_diffusion.training.files import write_json
+
+Tree = TypeVar("Tree")
+
+
+class RunFolder:
+    """One training run on disk; opening it again with the same configuration goes on with it."""
+
+    def __init__(self, path: str | os.PathLike[str], config: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        self._config = json.loads(json.dumps(dict(config)))
+        self._check_config()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BellmanError(f"cannot make {self.path}: {error.strerror or error}") from error
+        write_json(self.path / "config.json", self._config)
+        self._metrics: Any = None
+        self._board: SummaryWriter | None = None
+
+    @property
+    def checkpoint_path(self) -> Path:
+        """Where the last good state is kept."""
+        return self.path / "checkpoint.bellman"
+
+    def restore(self, state: Tree) -> tuple[Tree, int]:
+        """The last checkpoint and its step, or the given state and 0 where there is none."""
+        if not self.checkpoint_path.exists():
+            return state, 0
+        restored, meta = read_checkpoint(self.checkpoint_path, "training state", lambda _: state)
+        return restored, int(meta["step"])
+
+    def open(self, step: int) -> Self:
+        """Start logging after `step`; figures of later steps, from a lost chunk, are dropped."""
+        metrics = self.path / "metrics.jsonl"
+        rows = metrics.read_text().splitlines() if metrics.exists() else []
+        kept = [row for row in rows if _step_of(row) <= step]
+        metrics.write_text("".join(f"{row}\n" for row in kept))
+        self._metrics = metrics.open("a")
+        self._board = SummaryWriter(str(self.path / "tensorboard"), purge_step=step + 1)
+        return self
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """One row of metrics.jsonl and the same to TensorBoard."""
+        assert self._board is not None, "open() first"
+        self._metrics.write(json.dumps({"step": step, **metrics}) + "\n")
+        self._metrics.flush()
+        for name, value in metrics.items():
+            self._board.add_scalar(name, value, step)
+
+    def save(self, step: int, state: Any) -> None:
+        """Replace the checkpoint by this state."""
+        write_checkpoint(self.checkpoint_path, "training state", state, {"step": step})
+
+    def close(self) -> None:
+        """Flush and close the logs."""
+        if self._board is not None:
+            self._metrics.close()
+            self._board.close()
+            self._board = None
+
+    def _check_config(self) -> None:
+        path = self.path / "config.json"
+        if not path.exists():
+            return
+        try:
+            found = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise BellmanError(
+                f"{path} cannot be read; remove {self.path} to start again"
+            ) from error
+        keys = sorted(found.keys() | self._config.keys())
+        other = [key for key in keys if found.get(key) != self._config.get(key)]
+        if other:
+            changes = ", ".join(f"{k}: {found.get(k)} → {self._config.get(k)}" for k in other)
+            raise InvalidInputError(
+                f"{self.path} holds a run with another configuration ({changes}). "
+                "Choose another folder, or remove this one to start again."
+            )
+
+
+def _step_of(row: str) -> float:
+    # A row cut off by a kill is dropped.
+    try:
+        return json.loads(row)["step"]
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
