@@ -26,7 +26,7 @@ demo: $(STAMP)
 test: lint unit
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -44,7 +44,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
 reproduce: $(STAMP)
-	$(BIN)/bellman reproduce toy --seeds 3 --out results/toy
+	$(BIN)/bellman reproduce toy --seed 100 --seeds 3 --out results/toy
 
 clean:
 	rm -rf $(VENV) .venv-bench site runs .pytest_cache .ruff_cache

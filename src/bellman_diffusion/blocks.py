@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 
 def in_blocks(
-    function: Callable[[int, Float[np.ndarray, "block dim"]], Any],
+    function: Callable[[int, Any], Any],
     rows: Float[np.ndarray, "n dim"],
     block: int,
 ) -> Any:
@@ -24,6 +24,5 @@ def in_blocks(
     for i in range(0, len(rows), block):
         part = rows[i : i + block]
         padded = np.concatenate([part, np.repeat(part[-1:], block - len(part), axis=0)])
-        out = function(i // block, padded)
-        parts.append(jax.tree.map(lambda a, n=len(part): np.asarray(a)[:n], out))
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        parts.append(function(i // block, padded))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(rows)], *parts)

@@ -3,14 +3,13 @@
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -28,7 +27,7 @@ from bellman_diffusion.fields import (
 )
 from bellman_diffusion.recipe import Recipe, resolve
 from bellman_diffusion.standardise import Standardiser
-from bellman_diffusion.training import NoProgress, RichProgress, RunFolder
+from bellman_diffusion.training import NoProgress, Progress, RichProgress, RunFolder
 from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
 
 _KIND = "generative model"
@@ -74,38 +73,40 @@ sigma_max, group_size
         As everywhere in scikit-learn.
     """
 
+    # Not typed more closely: scikit-learn wants __init__ to take anything, and `resolve` says in
+    # words what is wrong with a setting.
     def __init__(
         self,
-        preset: Literal["default", "paper"] = "default",
+        preset: Any = "default",
         *,
-        field: str | None = None,
-        width: int | None = None,
-        depth: int | None = None,
-        n_frequencies: int | None = None,
-        objective: str | None = None,
-        kernel: str | None = None,
-        slice_law: str | None = None,
-        unit_slices: bool | None = None,
-        epsilon: float | None = None,
-        kernel_growth: float | None = None,
-        pairs: str | None = None,
-        n_slices: int | None = None,
-        sigma_min: float | None = None,
-        sigma_max: float | None = None,
-        group_size: int | None = None,
-        max_iter: int | None = None,
-        batch_size: int | None = None,
-        n_references: int | None = None,
-        learning_rate: float | None = None,
-        constant_rate: bool | None = None,
-        average_decay: float | None = None,
-        dynamics: str | None = None,
-        n_steps: int | None = None,
-        step_size: float | None = None,
-        n_corrections: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        run_dir: str | os.PathLike[str] | None = None,
+        field: Any = None,
+        width: Any = None,
+        depth: Any = None,
+        n_frequencies: Any = None,
+        objective: Any = None,
+        kernel: Any = None,
+        slice_law: Any = None,
+        unit_slices: Any = None,
+        epsilon: Any = None,
+        kernel_growth: Any = None,
+        pairs: Any = None,
+        n_slices: Any = None,
+        sigma_min: Any = None,
+        sigma_max: Any = None,
+        group_size: Any = None,
+        max_iter: Any = None,
+        batch_size: Any = None,
+        n_references: Any = None,
+        learning_rate: Any = None,
+        constant_rate: Any = None,
+        average_decay: Any = None,
+        dynamics: Any = None,
+        n_steps: Any = None,
+        step_size: Any = None,
+        n_corrections: Any = None,
+        random_state: Any = None,
+        verbose: Any = 0,
+        run_dir: Any = None,
     ) -> None:
         self.preset = preset
         self.field = field
@@ -137,20 +138,24 @@ sigma_max, group_size
         self.verbose = verbose
         self.run_dir = run_dir
 
-    def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learn the fields of the rows of X, of shape (rows, columns)."""
+    def fit(self, X: Any, y: Any = None, *, progress: Progress | None = None) -> "BellmanDiffusion":
+        """Learn the fields of the rows of X, of shape (rows, columns).
+
+        `progress` replaces the bar that `verbose` would show.
+        """
         del y
         frame = _frame_type(X)
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        rows = _validated(self, X, reset=True)
         recipe = self._resolve()
-        standardiser = Standardiser.fit(X, _names(self))
-        z = standardiser.forward(X)
+        standardiser = Standardiser.fit(rows, _names(self))
+        z = standardiser.forward(rows)
         seed = check_random_state(self.random_state).randint(_MAX_SEED)
         run = None
         if self.run_dir is not None:
             config = {"preset": self.preset, "seed": seed, "rows": len(z), "columns": z.shape[1]}
             run = RunFolder(self.run_dir, config | recipe.config())
-        progress = RichProgress("fit") if self.verbose else NoProgress()
+        if progress is None:
+            progress = RichProgress("fit") if self.verbose else NoProgress()
         self.field_, figures = model.fit_field(recipe, z, seed, run=run, progress=progress)
         self.recipe_ = recipe
         self.standardiser_ = standardiser
@@ -164,10 +169,10 @@ sigma_max, group_size
 
     def sample(
         self,
-        n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = None,
+        n_samples: Any = 1,
+        random_state: Any = None,
         *,
-        start: Literal["normal", "data"] | ArrayLike = "normal",
+        start: Any = "normal",
         max_lost: float = 0.01,
     ) -> Any:
         """Draw `n_samples` new rows; a data frame where `fit` had one.
@@ -183,10 +188,10 @@ sigma_max, group_size
 
     def sample_paths(
         self,
-        n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = None,
+        n_samples: Any = 1,
+        random_state: Any = None,
         *,
-        start: Literal["normal", "data"] | ArrayLike = "normal",
+        start: Any = "normal",
         max_lost: float = 0.01,
     ) -> Samples:
         """As `sample`, with the number of paths lost and the acceptance rate."""
@@ -206,7 +211,7 @@ sigma_max, group_size
         )
         return result._replace(x=self.standardiser_.backward(result.x))
 
-    def score_samples(self, X: ArrayLike) -> Float[np.ndarray, " n"]:
+    def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:
         """The log-density at each row of X.
 
         Of the data smoothed a little: by sigma_min (in standard deviations of the columns) where the
@@ -225,12 +230,12 @@ sigma_max, group_size
             )
         return log_p.astype(np.float64) - self.standardiser_.log_volume
 
-    def score(self, X: ArrayLike, y: None = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:  # pyright: ignore (the mixin has no result)
         """The mean log-density of the rows of X."""
         del y
         return float(np.mean(self.score_samples(X)))
 
-    def scalar_field(self, X: ArrayLike, *, sigma: float | None = None) -> Float[np.ndarray, " n"]:
+    def scalar_field(self, X: Any, *, sigma: float | None = None) -> Float[np.ndarray, " n"]:
         """s at each row, in the data's units, at noise level `sigma` (by default the smallest).
 
         It is a density only where the kernel is isotropic: see `score_samples` for log-densities.
@@ -238,14 +243,12 @@ sigma_max, group_size
         s, _ = evaluate(self._at(sigma), self._checked(X))
         return s * np.exp(-self.standardiser_.log_volume)
 
-    def gradient_field(
-        self, X: ArrayLike, *, sigma: float | None = None
-    ) -> Float[np.ndarray, "n dim"]:
+    def gradient_field(self, X: Any, *, sigma: float | None = None) -> Float[np.ndarray, "n dim"]:
         """g at each row, in the data's units: dx = g dt + √s dw has the data's law at rest."""
         _, g = evaluate(self._at(sigma), self._checked(X))
         return g / self.standardiser_.scale * np.exp(-self.standardiser_.log_volume)
 
-    def score_field(self, X: ArrayLike, *, sigma: float | None = None) -> Float[np.ndarray, "n dim"]:
+    def score_field(self, X: Any, *, sigma: float | None = None) -> Float[np.ndarray, "n dim"]:
         """∇log p at each row, from (2g − ∇s)/s."""
         score = evaluate_score(self._at(sigma), self._checked(X))
         return score / self.standardiser_.scale
@@ -269,7 +272,7 @@ sigma_max, group_size
         write_checkpoint(Path(path), _KIND, self.field_, meta)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str]) -> "BellmanDiffusion":
         """The model that `save` wrote."""
         field, meta = read_checkpoint(Path(path), _KIND, _template)
         try:
@@ -309,7 +312,7 @@ sigma_max, group_size
             covariance = jnp.eye(dim)
             if isinstance(self.field_, AbstractNoiseField):
                 covariance = self.covariance_ + self.field_.sigma_max**2 * covariance
-            return np.asarray(normal_start(key, n, covariance))
+            return np.asarray(normal_start(key, n, jnp.asarray(covariance)))
         if isinstance(start, str) and start == "data":
             if self.train_rows_ is None:
                 raise InvalidInputError(
@@ -323,10 +326,9 @@ sigma_max, group_size
             raise InvalidInputError(f"start has {len(rows)} rows, but n_samples is {n}")
         return rows
 
-    def _checked(self, X: ArrayLike) -> Float[np.ndarray, "n dim"]:
+    def _checked(self, X: Any) -> Float[np.ndarray, "n dim"]:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.standardiser_.forward(X)
+        return self.standardiser_.forward(_validated(self, X, reset=False))
 
     def _at(self, sigma: float | None) -> AbstractField:
         check_is_fitted(self)
@@ -339,6 +341,14 @@ sigma_max, group_size
         if not low <= sigma <= high:
             raise InvalidInputError(f"sigma must lie in [{low:g}, {high:g}], not {sigma!r}")
         return at_noise(self.field_, sigma)
+
+
+def _validated(estimator: BellmanDiffusion, X: Any, *, reset: bool) -> Float[np.ndarray, "n dim"]:
+    """scikit-learn's checks: numbers, finite, two-dimensional, at least two rows to learn from."""
+    rows: Any = validate_data(
+        estimator, X, reset=reset, dtype=np.float64, ensure_min_samples=2 if reset else 1
+    )
+    return rows
 
 
 def _template(meta: dict[str, Any]) -> model.Field:

@@ -1,9 +1,10 @@
 """From a recipe and standardised data to fields, and from fields to samples."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -80,11 +81,16 @@ def build_dynamics(recipe: Recipe, field: Field) -> AbstractDynamics:
     """The sampler."""
     if isinstance(field, NoiseConditionalPair):
         return Annealed(
-            field, field.scale, recipe.n_steps, recipe.n_corrections, recipe.step_size
+            field=field,
+            scale=field.scale,
+            n_steps=recipe.n_steps,
+            n_corrections=recipe.n_corrections,
+            step_factor=recipe.step_size,
         )
     assert isinstance(field, AbstractField)
     kinds = {"euler": EulerMaruyama, "metropolis": Metropolis, "langevin": Langevin}
-    return kinds[recipe.dynamics](field, recipe.step_size, recipe.n_steps)
+    kind = kinds[recipe.dynamics]
+    return kind(field=field, step_size=recipe.step_size, n_steps=recipe.n_steps)
 
 
 def scalar_is_density(recipe: Recipe, dim: int) -> bool:
@@ -126,8 +132,8 @@ def fit_field(
 
 
 class _Compiled(NamedTuple):
-    init: eqx.Module  # key → field
-    program: object
+    init: Callable[[Key[Array, ""]], Field]
+    program: Callable[..., Any]
 
 
 @lru_cache(maxsize=64)
@@ -151,9 +157,7 @@ def _compile(recipe: Recipe, dim: int) -> _Compiled:
 
 def _shape_of(recipe: Recipe) -> Recipe:
     """The recipe with everything that the training program does not depend on set to one value."""
-    return replace(
-        recipe, max_iter=1, dynamics="euler", n_steps=1, step_size=1.0, n_corrections=1
-    )
+    return replace(recipe, max_iter=1, dynamics="euler", n_steps=1, step_size=1.0, n_corrections=1)
 
 
 def _denoising(recipe: Recipe) -> DenoisingMatching:
@@ -168,9 +172,7 @@ def _denoising(recipe: Recipe) -> DenoisingMatching:
 
 
 def _schedule(recipe: Recipe) -> Schedule:
-    return Schedule(
-        recipe.learning_rate, recipe.constant_rate, average_decay=recipe.average_decay
-    )
+    return Schedule(recipe.learning_rate, recipe.constant_rate, average_decay=recipe.average_decay)
 
 
 def _pad(data: Float[np.ndarray, "rows dim"]) -> tuple[Float[Array, "capacity dim"], int]:

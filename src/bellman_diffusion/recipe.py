@@ -52,7 +52,7 @@ class Recipe:
 
     max_iter: int = 4000
     """Training steps."""
-    batch_size: int = 512
+    batch_size: int = 256
     """Points a step."""
     n_references: int = 128
     """Second points a step, where each point is paired with all."""

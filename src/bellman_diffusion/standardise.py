@@ -1,7 +1,7 @@
 """Columns to mean 0 and standard deviation 1, and back."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -16,7 +16,9 @@ class Standardiser(NamedTuple):
     scale: Float[np.ndarray, " dim"]
 
     @classmethod
-    def fit(cls, x: Float[np.ndarray, "n dim"], names: Sequence[str] | None = None) -> Self:
+    def fit(
+        cls, x: Float[np.ndarray, "n dim"], names: Sequence[str] | None = None
+    ) -> "Standardiser":
         """The mean and standard deviation of each column; a constant column is an error."""
         mean, scale = x.mean(axis=0), x.std(axis=0)
         # Rounding leaves a constant column with a spread of about one part in 10¹⁶ of its value.

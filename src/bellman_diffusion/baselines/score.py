@@ -5,7 +5,7 @@ s = 1 and g = score, so that `Langevin` samples it.
 """
 
 from functools import lru_cache
-from typing import Self
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from bellman_diffusion.dynamics import Box, Langevin, normal_start, sample
 from bellman_diffusion.fields import AbstractField
+from bellman_diffusion.fields.activation import silu
 from bellman_diffusion.standardise import Standardiser
 from bellman_diffusion.training import Progress, init_state, make_program, train
 from bellman_diffusion.training.optimiser import Schedule
@@ -46,7 +47,7 @@ class ScoreModel:
         width: int = 128,
         depth: int = 3,
         max_iter: int = 4000,
-        n_steps: int = 1000,
+        n_steps: int = 500,
         step_size: float = 0.005,
         random_state: int = 0,
     ) -> None:
@@ -58,11 +59,11 @@ class ScoreModel:
         self.step_size = step_size
         self.random_state = random_state
 
-    def fit(self, X: Float[np.ndarray, "n dim"], progress: Progress | None = None) -> Self:
+    def fit(self, X: Float[np.ndarray, "n dim"], progress: Progress | None = None) -> "ScoreModel":
         """Learn the score of the rows of X."""
         self.standardiser_ = Standardiser.fit(X)
         z = self.standardiser_.forward(X)
-        self.box_ = Box.around(z)
+        self.range_ = Box.around(z, margin=0.0)
         init, compiled = _compile(self.width, self.depth, self.sigma, z.shape[1])
         key_init, key_steps = jax.random.split(jax.random.key(self.random_state))
         field, data = init(key_init), jnp.asarray(z)
@@ -77,20 +78,29 @@ class ScoreModel:
         self.field_ = eqx.combine(state.average, rest)
         return self
 
-    def sample(self, n_samples: int, random_state: int = 0) -> Float[np.ndarray, "n dim"]:
-        """New rows by Langevin dynamics from a standard normal."""
+    def sample(
+        self,
+        n_samples: int,
+        random_state: int = 0,
+        start: Literal["uniform", "normal"] = "uniform",
+    ) -> Float[np.ndarray, "n dim"]:
+        """New rows by Langevin dynamics, from a uniform start (Song & Ermon's) or a normal one."""
         key_start, key_paths = jax.random.split(jax.random.key(random_state))
         dim = len(self.standardiser_.mean)
-        dynamics = Langevin(self.field_, self.step_size, self.n_steps)
-        start = normal_start(key_start, n_samples, jnp.eye(dim))
-        result = sample(dynamics, key_paths, start, box=self.box_)
+        if start == "uniform":
+            unit = np.asarray(jax.random.uniform(key_start, (n_samples, dim)))
+            first = self.range_.low + unit * (self.range_.high - self.range_.low)
+        else:
+            first = np.asarray(normal_start(key_start, n_samples, jnp.eye(dim)))
+        dynamics = Langevin(field=self.field_, step_size=self.step_size, n_steps=self.n_steps)
+        result = sample(dynamics, key_paths, first, box=Box.around(first))
         return self.standardiser_.backward(result.x)
 
 
 @lru_cache(maxsize=16)
 def _compile(width: int, depth: int, sigma: float, dim: int):
     def init(key: Key[Array, ""]) -> ScoreField:
-        return ScoreField(eqx.nn.MLP(dim, dim, width, depth, jax.nn.silu, key=key))
+        return ScoreField(eqx.nn.MLP(dim, dim, width, depth, silu, key=key))
 
     def loss(field, key, data, n_rows):
         key_rows, key_noise = jax.random.split(key)

@@ -48,7 +48,7 @@ def _solve(
     solve = jax.vmap(lambda point: _solve_point(field, point, rtol, atol))
     end, change = solve(x)
     log_end = jax.scipy.stats.multivariate_normal.logpdf(end, jnp.zeros(dim), end_covariance)
-    return log_end + change
+    return jnp.asarray(log_end + change)
 
 
 def _solve_point(

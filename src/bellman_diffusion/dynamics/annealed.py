@@ -6,7 +6,8 @@ that turns p_σ into p_σ', by one Heun step with the score (2g − ∇s)/s. Wit
 relax at each level and lag behind; that is plain annealing.
 
 The step size follows the level, η_σ = step_factor · σ²/s̄_σ, so that a step moves a path by about
-√step_factor · σ wherever it is. After the last level the remaining noise is taken off: x + σ² ∇log p_σ(x) = E[x₀|x].
+√step_factor · σ wherever it is. After the last level the remaining noise is taken off:
+x + σ² ∇log p_σ(x) = E[x₀|x].
 """
 
 from typing import NamedTuple

@@ -1,12 +1,13 @@
 """A sampler is a pure pair `init`, `step` on a batch of paths; `sample` runs it under `lax.scan`."""
 
 from abc import abstractmethod
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Key
 
 
+@runtime_checkable
 class HasPosition(Protocol):
     """Any state of a sampler: it knows where its paths are."""
 

@@ -4,12 +4,11 @@ With g = ∇s the flux of the dynamics vanishes at q ∝ s, so the samples follo
 paper's limit ε → 0, where s = p and g = ∇p; for a wide kernel the samples are those of ρ, not of p.
 """
 
-from typing import Self
-
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key
 
+from bellman_diffusion.fields.activation import silu
 from bellman_diffusion.fields.base import AbstractField
 
 
@@ -19,9 +18,11 @@ class ConservativeField(AbstractField):
     scalar_network: eqx.nn.MLP
 
     @classmethod
-    def create(cls, key: Key[Array, ""], dim: int, width: int = 128, depth: int = 3) -> Self:
+    def create(
+        cls, key: Key[Array, ""], dim: int, width: int = 128, depth: int = 3
+    ) -> "ConservativeField":
         """A random network with `depth` hidden layers of `width` units."""
-        return cls(eqx.nn.MLP(dim, "scalar", width, depth, jax.nn.silu, key=key))
+        return cls(eqx.nn.MLP(dim, "scalar", width, depth, silu, key=key))
 
     def scalar_and_gradient(
         self, x: Float[Array, " dim"]

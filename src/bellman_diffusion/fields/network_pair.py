@@ -1,11 +1,10 @@
 """The paper's field: two independent networks (Section 3.1)."""
 
-from typing import Self
-
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key
 
+from bellman_diffusion.fields.activation import silu
 from bellman_diffusion.fields.base import AbstractField
 
 
@@ -16,12 +15,14 @@ class NetworkPair(AbstractField):
     gradient_network: eqx.nn.MLP
 
     @classmethod
-    def create(cls, key: Key[Array, ""], dim: int, width: int = 128, depth: int = 3) -> Self:
+    def create(
+        cls, key: Key[Array, ""], dim: int, width: int = 128, depth: int = 3
+    ) -> "NetworkPair":
         """Random networks with `depth` hidden layers of `width` units."""
         key_s, key_g = jax.random.split(key)
         return cls(
-            scalar_network=eqx.nn.MLP(dim, "scalar", width, depth, jax.nn.silu, key=key_s),
-            gradient_network=eqx.nn.MLP(dim, dim, width, depth, jax.nn.silu, key=key_g),
+            scalar_network=eqx.nn.MLP(dim, "scalar", width, depth, silu, key=key_s),
+            gradient_network=eqx.nn.MLP(dim, dim, width, depth, silu, key=key_g),
         )
 
     def scalar_and_gradient(

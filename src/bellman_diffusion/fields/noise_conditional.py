@@ -8,14 +8,13 @@ at that σ (`FieldScale`), so the network works with numbers of order one at eve
 Random Fourier features of x let the network draw edges that are sharp at the smallest σ.
 """
 
-from typing import Self
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from bellman_diffusion import gaussian
+from bellman_diffusion.fields.activation import silu
 from bellman_diffusion.fields.base import AbstractField, AbstractNoiseField
 
 _N_SIGMA_FREQUENCIES = 8
@@ -58,12 +57,12 @@ class NoiseConditionalPair(AbstractNoiseField):
         width: int = 128,
         depth: int = 3,
         n_frequencies: int = 16,
-    ) -> Self:
+    ) -> "NoiseConditionalPair":
         """A random network with `depth` hidden layers of `width` units."""
         key_net, key_x, key_sigma = jax.random.split(key, 3)
         n_features = dim + 2 * n_frequencies + 2 * _N_SIGMA_FREQUENCIES
         return cls(
-            network=eqx.nn.MLP(n_features, 1 + dim, width, depth, jax.nn.silu, key=key_net),
+            network=eqx.nn.MLP(n_features, 1 + dim, width, depth, silu, key=key_net),
             x_frequencies=2.0 * jax.random.normal(key_x, (n_frequencies, dim)) / dim**0.5,
             sigma_frequencies=jax.random.normal(key_sigma, (_N_SIGMA_FREQUENCIES,)),
             scale=scale,
@@ -90,8 +89,10 @@ class NoiseConditionalPair(AbstractNoiseField):
         )
         y = x / jnp.sqrt(1 + sigma**2)
         phase, phase_sigma = x_frequencies @ y, sigma_frequencies * jnp.log(sigma)
-        parts = [y, jnp.sin(phase), jnp.cos(phase), jnp.sin(phase_sigma), jnp.cos(phase_sigma)]
-        return jnp.concatenate(parts)
+        # What noise of variance σ²/(1 + σ²) leaves of a wave: p_σ has no finer detail than that.
+        blur = jnp.exp(-0.5 * jnp.sum(x_frequencies**2, axis=1) * sigma**2 / (1 + sigma**2))
+        waves = [blur * jnp.sin(phase), blur * jnp.cos(phase)]
+        return jnp.concatenate([y, *waves, jnp.sin(phase_sigma), jnp.cos(phase_sigma)])
 
 
 class FieldAtNoise(AbstractField):

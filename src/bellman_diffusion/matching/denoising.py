@@ -7,7 +7,9 @@ Perturb x = x₀ + σn. For x₂ independent of (x₀, n) the regression targets
 have the conditional means ρ(x) and ½(∇ρ + ρ∇log p_σ)(x): the minimisers of the paper's losses for
 p_σ = p * N(0, σ²I).
 
-Two things lower the variance and change no mean. κ is averaged over all x₂ of the batch. And n is
+Three things lower the variance and change no mean. Each point is perturbed by n and by −n: at small σ
+the noise of the targets is ∓n/σ at two points that are nearly one, and cancels in the loss's
+gradient. κ is averaged over all x₂ of the batch. And n is
 replaced by E[n | x, {x₀}], its mean given x and the *set* of clean points in its group: which point
 of the set x came from is forgotten, and Bayes' rule gives the odds in closed form. By the tower rule
 the conditional mean given x is unchanged.
@@ -54,10 +56,23 @@ class DenoisingMatching(AbstractObjective):
         """Both regression losses, each weighted to be of order one at every σ."""
         key_sigma, key_noise, key_kernel = jax.random.split(key, 3)
         sigma = self._draw_sigma(key_sigma, x1.shape[0])
-        x = x1 + sigma[:, None] * jax.random.normal(key_noise, x1.shape)
-        s_target, g_target = self.targets(key_kernel, x, x1, x2, sigma)
+        noise = sigma[:, None] * jax.random.normal(key_noise, x1.shape)
+        # The twins share the kernel's directions too (the same key), so that more cancels.
+        twins = [self._losses_at(field, key_kernel, x1 + n, x1, x2, sigma) for n in (noise, -noise)]
+        return jax.tree.map(lambda *losses: jnp.mean(jnp.stack(losses)), *twins)
+
+    def _losses_at(
+        self,
+        field: AbstractField | AbstractNoiseField,
+        key: Key[Array, ""],
+        x: Float[Array, "batch dim"],
+        x0: Float[Array, "batch dim"],
+        x2: Float[Array, "others dim"],
+        sigma: Float[Array, " batch"],
+    ) -> FieldLosses:
+        s_target, g_target = self.targets(key, x, x0, x2, sigma)
         s, g = jax.vmap(lambda x, sigma: at_noise(field, sigma).scalar_and_gradient(x))(x, sigma)
-        scale = self.scale(x1.shape[1])(sigma)
+        scale = self.scale(x.shape[1])(sigma)
         g_error = jnp.sum((g - g_target) ** 2, axis=1)
         return FieldLosses(
             gradient=jnp.mean(g_error * (2 * sigma / scale) ** 2),

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import (
@@ -16,10 +16,11 @@ from rich.progress import (
 from rich.progress import Progress as RichBar
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Told of each chunk of steps."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> "Progress": ...
 
     def __exit__(
         self,
@@ -36,7 +37,7 @@ class Progress(Protocol):
 class NoProgress:
     """Says nothing."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "NoProgress":
         return self
 
     def __exit__(
@@ -67,7 +68,7 @@ class RichProgress:
         )
         self._task = self._bar.add_task(title, total=None, loss="–")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "RichProgress":
         self._bar.start()
         return self
 

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from tensorboardX import SummaryWriter
 
@@ -42,7 +42,7 @@ class RunFolder:
         restored, meta = read_checkpoint(self.checkpoint_path, "training state", lambda _: state)
         return restored, int(meta["step"])
 
-    def open(self, step: int) -> Self:
+    def open(self, step: int) -> "RunFolder":
         """Start logging after `step`; figures of later steps, from a lost chunk, are dropped."""
         metrics = self.path / "metrics.jsonl"
         rows = metrics.read_text().splitlines() if metrics.exists() else []

@@ -1,0 +1,34 @@
+"""Options that every command takes, and how results are shown."""
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from bellman_diffusion.report.page import Table
+
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all randomness.", min=0)]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no table.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="End stdout with one line of JSON with the figures.")
+]
+
+
+def show(table: Table, title: str, *, quiet: bool) -> None:
+    """Print a table on stdout."""
+    if quiet:
+        return
+    view = RichTable(title=title)
+    for i, name in enumerate(table.header):
+        view.add_column(name, justify="left" if i < 2 else "right")
+    for row in table.rows:
+        view.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 120).print(view)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on one line."""
+    sys.stdout.write(json.dumps(value) + "\n")

@@ -1,0 +1,100 @@
+"""The report of the synthetic figures: a table and, for each set and model, its panels."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bellman_diffusion.data.toy import TOY_SETS, ToySet
+from bellman_diffusion.report.page import Section, Table, write_page
+from bellman_diffusion.report.toy_figures import Panels, draw_toy_row
+
+_HEADER = (
+    "set",
+    "model",
+    "W1",
+    "floor",
+    "W1 / floor",
+    "mode weights",
+    "in gaps",
+    "lost",
+    "seconds",
+)
+
+
+def toy_table(summary: dict[str, Any]) -> Table:
+    """One row for each set and model."""
+    rows = []
+    for toy in TOY_SETS:
+        figures = summary[toy.name]
+        for model in _models(summary):
+            rows.append(_row(toy, model, figures if model == figures["model"] else figures[model]))
+    return Table(_HEADER, rows)
+
+
+def write_toy_report(out: Path, summary: dict[str, Any], command: str) -> Path:
+    """Draw the figures of the first seed and write `report.html`."""
+    sections = [
+        Section("Figures", _introduction(summary), toy_table(summary)),
+        *(_set_section(out, toy, summary) for toy in TOY_SETS),
+    ]
+    return write_page(out / "report.html", "Synthetic sets (Section 5.1)", command, sections)
+
+
+def _introduction(summary: dict[str, Any]) -> str:
+    text = (
+        f"Means over {len(summary['seeds'])} seed(s). W1 is between samples and fresh data, the floor "
+        "between fresh data and fresh data of the same size. “Lost” counts paths of the sampler that "
+        "were not finite or left the data's box."
+    )
+    claim = summary["score_claim"]
+    if claim is not None:
+        text += (
+            f" The paper's claim that {claim['claim']} "
+            f"{'holds' if claim['holds'] else 'does not hold'} here (largest error of a weight "
+            f"{claim['largest_weight_error']:.3f}); {claim['limits']}."
+        )
+    return text
+
+
+def _set_section(out: Path, toy: ToySet, summary: dict[str, Any]) -> Section:
+    panels = {model: _panels(out, toy, model, summary) for model in _models(summary)}
+    with_fields = [model for model in panels if "s" in panels[model]]
+    others = {model: panels[model] for model in panels if model not in with_fields}
+    pictures = []
+    for i, model in enumerate(with_fields):
+        path = out / "figures" / f"{toy.name}-{model}.png"
+        draw_toy_row(
+            path, f"{toy.title}, {model} preset", panels[model], others if i == 0 else None
+        )
+        pictures.append((path, f"{toy.title}, {model} preset"))
+    return Section(toy.title.capitalize(), pictures=pictures)
+
+
+def _models(summary: dict[str, Any]) -> Sequence[str]:
+    figures = summary[TOY_SETS[0].name]
+    others = [key for key, value in figures.items() if isinstance(value, dict)]
+    return [figures["model"], *others]
+
+
+def _panels(out: Path, toy: ToySet, model: str, summary: dict[str, Any]) -> Panels:
+    name = f"{toy.name}-{model}-{summary['seeds'][0]}.npz"
+    with np.load(out / "cells" / name) as file:
+        return dict(file)
+
+
+def _row(toy: ToySet, model: str, figures: dict[str, Any]) -> tuple[str, ...]:
+    weights = figures.get("weights")
+    gap = figures.get("gap_share")
+    return (
+        toy.title,
+        model,
+        f"{figures['w1']:.4f}",
+        f"{figures['w1_floor']:.4f}",
+        f"{figures['w1'] / figures['w1_floor']:.2f}",
+        " ".join(f"{w:.3f}" for w in weights) if weights else "",
+        f"{gap:.3f}" if gap is not None else "",
+        f"{figures['lost']:.3f}",
+        f"{figures['seconds']:.1f}",
+    )

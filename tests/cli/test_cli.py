@@ -1,0 +1,54 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from bellman_diffusion.cli import demo, main, reproduce
+from bellman_diffusion.experiments.toy import ToySettings
+
+
+def tiny(**changes):
+    return ToySettings(n_train=300, n_compare=50, n_repeats=1, max_iter=10, n_grid=5)
+
+
+def call(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["bellman", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main.run()
+    return stop.value.code
+
+
+def test_json_is_the_last_line_of_stdout(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(reproduce, "ToySettings", tiny)
+    arguments = ("reproduce", "toy", "--models", "score", "--json", "--out", str(tmp_path))
+    assert call(monkeypatch, *arguments) == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert figures["uniform"].keys() >= {"w1", "w1_floor", "gap_share", "seconds"}
+    assert (tmp_path / "report.html").exists()
+
+
+def test_demo_prints_a_table_and_names_its_report(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(demo, "ToySettings", tiny)
+    assert call(monkeypatch, "demo", "--quiet", "--out", str(tmp_path)) == 0
+    assert capsys.readouterr().out == ""
+    assert call(monkeypatch, "demo", "--out", str(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert "two moons" in out
+    assert out.rstrip().splitlines()[-1].startswith("Report: ")
+
+
+def test_user_errors_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path):
+    assert call(monkeypatch, "reproduce", "toy", "--models", "best", "--out", str(tmp_path)) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("bellman: --models 'best'")
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["reproduce", "toy", "--seeds", "0"]])
+def test_wrong_usage_is_exit_code_2_without_a_traceback(arguments):
+    command = [sys.executable, "-m", "bellman_diffusion.cli.main", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,21 @@
+import pytest
+
+from bellman_diffusion import BellmanDiffusion
+from bellman_diffusion.data.toy import UnbalancedMixture
+
+
+@pytest.fixture(scope="session")
+def mixture():
+    return UnbalancedMixture()
+
+
+@pytest.fixture(scope="session")
+def tiny_model():
+    """A model trained just enough to have fields, for tests of everything but quality."""
+    return tiny_fit(BellmanDiffusion(max_iter=50, width=16, depth=2, random_state=0))
+
+
+def tiny_fit(model):
+    import numpy as np
+
+    return model.fit(np.random.default_rng(0).normal([1.0, -2.0], [0.5, 3.0], (300, 2)))
