@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from bellman_diffusion.dynamics import Box, Langevin, normal_start, sample
 from bellman_diffusion.fields import AbstractField
-from bellman_diffusion.fields.activation import silu
+from bellman_diffusion.fields.networks import mlp
 from bellman_diffusion.standardise import Standardiser
 from bellman_diffusion.training import Progress, init_state, make_program, train
 from bellman_diffusion.training.optimiser import Schedule
@@ -100,7 +100,7 @@ class ScoreModel:
 @lru_cache(maxsize=16)
 def _compile(width: int, depth: int, sigma: float, dim: int):
     def init(key: Key[Array, ""]) -> ScoreField:
-        return ScoreField(eqx.nn.MLP(dim, dim, width, depth, silu, key=key))
+        return ScoreField(mlp(key, dim, dim, width, depth))
 
     def loss(field, key, data, n_rows):
         key_rows, key_noise = jax.random.split(key)

@@ -8,8 +8,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key
 
-from bellman_diffusion.fields.activation import silu
 from bellman_diffusion.fields.base import AbstractField
+from bellman_diffusion.fields.networks import mlp
 
 
 class ConservativeField(AbstractField):
@@ -22,7 +22,7 @@ class ConservativeField(AbstractField):
         cls, key: Key[Array, ""], dim: int, width: int = 128, depth: int = 3
     ) -> "ConservativeField":
         """A random network with `depth` hidden layers of `width` units."""
-        return cls(eqx.nn.MLP(dim, "scalar", width, depth, silu, key=key))
+        return cls(mlp(key, dim, "scalar", width, depth))
 
     def scalar_and_gradient(
         self, x: Float[Array, " dim"]

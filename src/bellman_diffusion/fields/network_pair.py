@@ -4,8 +4,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key
 
-from bellman_diffusion.fields.activation import silu
 from bellman_diffusion.fields.base import AbstractField
+from bellman_diffusion.fields.networks import mlp
 
 
 class NetworkPair(AbstractField):
@@ -21,8 +21,8 @@ class NetworkPair(AbstractField):
         """Random networks with `depth` hidden layers of `width` units."""
         key_s, key_g = jax.random.split(key)
         return cls(
-            scalar_network=eqx.nn.MLP(dim, "scalar", width, depth, silu, key=key_s),
-            gradient_network=eqx.nn.MLP(dim, dim, width, depth, silu, key=key_g),
+            scalar_network=mlp(key_s, dim, "scalar", width, depth),
+            gradient_network=mlp(key_g, dim, dim, width, depth),
         )
 
     def scalar_and_gradient(

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from bellman_diffusion import gaussian
-from bellman_diffusion.fields.activation import silu
 from bellman_diffusion.fields.base import AbstractField, AbstractNoiseField
+from bellman_diffusion.fields.networks import mlp
 
 _N_SIGMA_FREQUENCIES = 8
 
@@ -62,7 +62,7 @@ class NoiseConditionalPair(AbstractNoiseField):
         key_net, key_x, key_sigma = jax.random.split(key, 3)
         n_features = dim + 2 * n_frequencies + 2 * _N_SIGMA_FREQUENCIES
         return cls(
-            network=eqx.nn.MLP(n_features, 1 + dim, width, depth, silu, key=key_net),
+            network=mlp(key_net, n_features, 1 + dim, width, depth),
             x_frequencies=2.0 * jax.random.normal(key_x, (n_frequencies, dim)) / dim**0.5,
             sigma_frequencies=jax.random.normal(key_sigma, (_N_SIGMA_FREQUENCIES,)),
             scale=scale,
