@@ -38,6 +38,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 docs: $(STAMP)
+	$(BIN)/python docs/make_results.py
 	$(BIN)/mkdocs build --strict --quiet
 
 bench: $(STAMP)

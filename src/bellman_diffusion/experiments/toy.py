@@ -6,6 +6,7 @@ once: a run that was stopped goes on with the cells that are missing.
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,8 +34,8 @@ class ToySettings:
     """Training points."""
     n_compare: int = 2_000
     """Points on each side of a W1 distance."""
-    n_repeats: int = 5
-    """Independent pairs of such samples that a W1 figure is the mean of."""
+    n_repeats: int = 8
+    """Independent samples of that size that a W1 figure is the mean over."""
     max_iter: int | None = None
     """Training steps; None for each model's own."""
     n_grid: int = 40
@@ -112,8 +113,13 @@ def judge_score_claim(score: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _mean(cells: list[dict[str, Any]]) -> dict[str, Any]:
-    keys = [key for key in cells[0] if key not in ("settings", "seed")]
-    return {key: np.mean([cell[key] for cell in cells], axis=0).tolist() for key in keys}
+    """Means over seeds; None where a seed has no figure."""
+    names = dict.fromkeys(name for cell in cells for name in cell)
+    means = {}
+    for name in names.keys() - {"settings", "seed"}:
+        values = [cell[name] for cell in cells if cell.get(name) is not None]
+        means[name] = np.mean(values, axis=0).tolist() if len(values) == len(cells) else None
+    return means
 
 
 def _load_or_run(cell: Cell, settings: ToySettings, folder: Path, quiet: bool) -> dict[str, Any]:
@@ -142,11 +148,12 @@ def run_cell(
     fit_seconds = time.perf_counter() - start
     samples, lost = draw(settings.n_compare * settings.n_repeats)
     seconds = time.perf_counter() - start
-    w1, w1_floor = _compare(cell.toy, samples, settings, rng)
+    finite = samples[np.all(np.isfinite(samples), axis=1)]
+    w1, w1_floor = _compare(cell.toy, finite, settings, rng)
     figures: dict[str, Any] = {
         "w1": w1,
         "w1_floor": w1_floor,
-        **cell.toy.figures(samples),
+        **(cell.toy.figures(finite) if len(finite) else {}),
         "lost": lost,
         "seconds": seconds,
         "fit_seconds": fit_seconds,
@@ -163,7 +170,7 @@ def run_cell(
 def _fit(
     cell: Cell, data: Float[np.ndarray, "n dim"], settings: ToySettings, quiet: bool
 ) -> tuple[Any, Callable[[int], tuple[Float[np.ndarray, "n dim"], float]]]:
-    """The fitted model and a function that draws n samples: the finite ones, and the share lost."""
+    """The fitted model and a function that draws n samples and tells the share of lost paths."""
     progress = NoProgress() if quiet else RichProgress(cell.name)
     changes: dict[str, Any] = {} if settings.max_iter is None else {"max_iter": settings.max_iter}
     if cell.model == "score":
@@ -174,8 +181,10 @@ def _fit(
 
     def draw(n: int) -> tuple[Float[np.ndarray, "n dim"], float]:
         # Every sampler is reported as it is, however many paths it loses.
-        paths = model.sample_paths(n, cell.seed, max_lost=1.0)
-        return paths.x[np.all(np.isfinite(paths.x), axis=1)], paths.lost
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            paths = model.sample_paths(n, cell.seed, max_lost=1.0)
+        return paths.x, paths.lost
 
     return model, draw
 
@@ -185,14 +194,22 @@ def _compare(
     samples: Float[np.ndarray, "n dim"],
     settings: ToySettings,
     rng: np.random.Generator,
-) -> tuple[float, float]:
-    """Mean W1 of the samples to fresh data, and of fresh data to fresh data, at the same sizes."""
+) -> tuple[float | None, float]:
+    """Mean W1 of the samples to fresh data, and of fresh data to fresh data, at the same sizes.
+
+    None for the samples where too few are finite.
+    """
     model, floor = [], []
-    for part in np.array_split(samples, settings.n_repeats):
+    # In one dimension transport is a sort, so each part is compared with many fresh sets: a single
+    # distance has half its own size as standard deviation there.
+    parts = np.array_split(samples, settings.n_repeats)
+    for part in parts * (20 if samples.shape[1] == 1 else 1):
         fresh, other = (toy.draw(settings.n_compare, rng) for _ in range(2))
-        model.append(wasserstein_1(part, fresh))
+        if len(part):
+            model.append(wasserstein_1(part, fresh))
         floor.append(wasserstein_1(fresh, other))
-    return float(np.mean(model)), float(np.mean(floor))
+    w1 = float(np.mean(model)) if len(model) == len(floor) else None
+    return w1, float(np.mean(floor))
 
 
 def field_panels(

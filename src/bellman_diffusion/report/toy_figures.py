@@ -54,7 +54,13 @@ def _histogram(
     reference: Float[np.ndarray, "m 1"] | None,
     bins: np.ndarray,
 ) -> None:
-    axis.hist(x[:, 0], bins=bins.tolist(), density=True, color=_BLUE, alpha=0.6)
+    inside = x[(x[:, 0] >= bins[0]) & (x[:, 0] <= bins[-1]), 0]
+    # As a share of all points, so that points outside the picture are missing from it.
+    heights = np.histogram(inside, bins)[0] / len(x) / np.diff(bins)
+    axis.stairs(heights, bins, fill=True, color=_BLUE, alpha=0.6)
+    if len(inside) < 0.9 * len(x):
+        note = f"{1 - len(inside) / len(x):.0%} of the paths\nare outside or not finite"
+        axis.text(0.5, 0.75, note, transform=axis.transAxes, ha="center", fontsize=8)
     if reference is not None:
         axis.hist(
             reference[:, 0],

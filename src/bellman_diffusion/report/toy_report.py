@@ -46,7 +46,7 @@ def _introduction(summary: dict[str, Any]) -> str:
     text = (
         f"Means over {len(summary['seeds'])} seed(s). W1 is between samples and fresh data, the floor "
         "between fresh data and fresh data of the same size. “Lost” counts paths of the sampler that "
-        "were not finite or left the data's box."
+        "were not finite or left the data's box; W1 is of the finite ones."
     )
     claim = summary["score_claim"]
     if claim is not None:
@@ -86,13 +86,13 @@ def _panels(out: Path, toy: ToySet, model: str, summary: dict[str, Any]) -> Pane
 
 def _row(toy: ToySet, model: str, figures: dict[str, Any]) -> tuple[str, ...]:
     weights = figures.get("weights")
-    gap = figures.get("gap_share")
+    gap, w1, floor = figures.get("gap_share"), figures["w1"], figures["w1_floor"]
     return (
         toy.title,
         model,
-        f"{figures['w1']:.4f}",
-        f"{figures['w1_floor']:.4f}",
-        f"{figures['w1'] / figures['w1_floor']:.2f}",
+        "none finite" if w1 is None else f"{w1:.4g}",
+        f"{floor:.4g}",
+        "" if w1 is None else f"{w1 / floor:.3g}",
         " ".join(f"{w:.3f}" for w in weights) if weights else "",
         f"{gap:.3f}" if gap is not None else "",
         f"{figures['lost']:.3f}",
