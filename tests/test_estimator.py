@@ -85,6 +85,7 @@ def test_a_loaded_model_is_the_saved_one(tmp_path, preset):
         (np.array([[1.0, np.inf], [2.0, 3.0]]), "infinity"),
         (np.array([[1.0, 2.0]]), "1 sample"),
         (np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]]), "column 0 is constant"),
+        (np.array([[1e300, 2.0], [-1e300, 3.0]]), "column 0 has values too large"),
         (np.array([["a", "b"], ["c", "d"]]), "could not convert|dtype"),
         (np.arange(5.0), "2D array"),
         (np.empty((0, 2)), "0 sample"),
@@ -178,6 +179,8 @@ def test_an_interrupted_fit_goes_on_in_its_run_folder(tmp_path):
         model.fit(X, progress=Stop())
     model.fit(X)
     np.testing.assert_array_equal(model.scalar_field(X), whole.scalar_field(X))
+    with pytest.raises(InvalidInputError, match=r"another configuration \(data"):
+        BellmanDiffusion(**settings, run_dir=tmp_path).fit(X[::-1])
     with pytest.raises(InvalidInputError, match="another configuration"):
         BellmanDiffusion(**settings | {"width": 16}, run_dir=tmp_path).fit(X)
 

@@ -1,5 +1,6 @@
 """The scikit-learn face of the generative model."""
 
+import hashlib
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -152,7 +153,9 @@ sigma_max, group_size
         seed = check_random_state(self.random_state).randint(_MAX_SEED)
         run = None
         if self.run_dir is not None:
-            config = {"preset": self.preset, "seed": seed, "rows": len(z), "columns": z.shape[1]}
+            # The data's digest too: a run goes on only with the rows that it was started with.
+            digest = hashlib.sha256(z.tobytes()).hexdigest()[:16]
+            config = {"preset": self.preset, "seed": seed, "rows": len(z), "data": digest}
             run = RunFolder(self.run_dir, config | recipe.config())
         if progress is None:
             progress = RichProgress("fit") if self.verbose else NoProgress()
@@ -256,7 +259,8 @@ sigma_max, group_size
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file (no training data in it)."""
         check_is_fitted(self)
-        params = {k: v for k, v in self.get_params().items() if _is_plain(v)}
+        params = {name: _plain(value) for name, value in self.get_params().items()}
+        params = {name: value for name, value in params.items() if value is not None}
         meta = {
             "params": params,
             "recipe": asdict(self.recipe_),
@@ -375,5 +379,7 @@ def _pandas_frame() -> Any:
     return DataFrame
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, bool | int | float | str)
+def _plain(value: Any) -> bool | int | float | str | None:
+    """A setting as JSON can hold it; None for what cannot be kept (a RandomState, a path object)."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float | str) else None

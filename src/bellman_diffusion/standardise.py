@@ -20,13 +20,19 @@ class Standardiser(NamedTuple):
         cls, x: Float[np.ndarray, "n dim"], names: Sequence[str] | None = None
     ) -> "Standardiser":
         """The mean and standard deviation of each column; a constant column is an error."""
-        mean, scale = x.mean(axis=0), x.std(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, scale = x.mean(axis=0), x.std(axis=0)
+        endless = np.flatnonzero(~np.isfinite(scale))
+        if endless.size:
+            raise InvalidInputError(
+                f"column {_name(endless, names)} has values too large to standardise: rescale it"
+            )
         # Rounding leaves a constant column with a spread of about one part in 10¹⁶ of its value.
         constant = np.flatnonzero(scale <= 1e-12 * np.abs(mean) + np.finfo(np.float64).tiny)
         if constant.size:
-            which = ", ".join(repr(names[i]) if names else str(i) for i in constant[:10])
             raise InvalidInputError(
-                f"column {which} is constant, so it has no density: drop it before fitting"
+                f"column {_name(constant, names)} is constant, so it has no density: "
+                "drop it before fitting"
             )
         return cls(mean, scale)
 
@@ -42,3 +48,7 @@ class Standardiser(NamedTuple):
     def backward(self, z: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n dim"]:
         """Standardised rows to data, in float64."""
         return z.astype(np.float64) * self.scale + self.mean
+
+
+def _name(columns: np.ndarray, names: Sequence[str] | None) -> str:
+    return ", ".join(repr(names[i]) if names else str(i) for i in columns[:10])

@@ -46,6 +46,19 @@ def test_user_errors_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_that_cannot_be_written_is_a_user_error(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(reproduce, "ToySettings", tiny)
+    out = str(tmp_path / "file" / "below")
+    assert call(monkeypatch, "reproduce", "toy", "--models", "score", "--quiet", "--out", out) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_version_is_printed(monkeypatch, capsys):
+    assert call(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out.startswith("bellman-diffusion 0.")
+
+
 @pytest.mark.parametrize("arguments", [["nonsense"], ["reproduce", "toy", "--seeds", "0"]])
 def test_wrong_usage_is_exit_code_2_without_a_traceback(arguments):
     command = [sys.executable, "-m", "bellman_diffusion.cli.main", *arguments]

@@ -1,9 +1,11 @@
 """The `bellman` command: its sub-commands and how errors end it."""
 
 import sys
+from typing import Annotated
 
 import typer
 
+from bellman_diffusion import __version__
 from bellman_diffusion.cli.demo import demo
 from bellman_diffusion.cli.reproduce import reproduce
 from bellman_diffusion.errors import BellmanError
@@ -14,6 +16,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"bellman-diffusion {__version__}")
+        raise typer.Exit
+
+
 app.command()(demo)
 app.add_typer(reproduce, name="reproduce")
 
@@ -22,7 +37,7 @@ def run() -> None:
     """Run the command; what the user can mend is one line on stderr and exit code 2."""
     try:
         app()
-    except BellmanError as error:
+    except (BellmanError, OSError) as error:  # OSError: a full disk, a folder not to be written
         sys.stderr.write(f"bellman: {error}\n")
         sys.exit(2)
     except KeyboardInterrupt:

@@ -124,10 +124,9 @@ def _mean(cells: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _load_or_run(cell: Cell, settings: ToySettings, folder: Path, quiet: bool) -> dict[str, Any]:
     path = folder / f"{cell.name}.json"
-    if path.exists():
-        found = json.loads(path.read_text())
-        if found.get("settings") == asdict(settings):
-            return found
+    found = _read(path)
+    if found is not None and found.get("settings") == asdict(settings):
+        return found
     figures, panels = run_cell(cell, settings, quiet)
     result = {"seed": cell.seed, **figures, "settings": asdict(settings)}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +134,14 @@ def _load_or_run(cell: Cell, settings: ToySettings, folder: Path, quiet: bool) -
     # Last, so that a cell with results has its panels too.
     write_json(path, result)
     return result
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A finished cell's results; None where there are none, or none that can be read."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def run_cell(
