@@ -58,6 +58,7 @@ def rows(ours: dict, peer: dict) -> list[dict]:
             }
             if kind == "sampling":
                 row["ratio_to_diffrax"] = ours[kind][i] / ours["diffrax"][i]
+                row["ratio_to_diffrax_unsafe"] = ours[kind][i] / ours["diffrax_unsafe"][i]
             result.append(row)
     return result
 
@@ -77,6 +78,7 @@ def main() -> None:
         "steps/s",
         "× eager PyTorch",
         "× diffrax",
+        "× unsafe",
         "share",
         "eager's",
     )
@@ -91,6 +93,7 @@ def main() -> None:
             f"{row['steps_per_second']:.0f}",
             f"{row['ratio_to_eager_torch']:.1f}",
             "" if ratio is None else f"{ratio:.1f}",
+            "" if ratio is None else f"{row['ratio_to_diffrax_unsafe']:.1f}",
             f"{row['share_of_matrix_rate']:.0%}",
             f"{row['eager_share_of_matrix_rate']:.0%}",
         )

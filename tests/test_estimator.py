@@ -48,9 +48,9 @@ def test_score_is_the_mean_log_density(tiny_model):
 
 
 def test_the_same_seed_gives_the_same_samples(tiny_model):
-    a, b = (tiny_model.sample(5, random_state=3) for _ in range(2))
+    a, b, other = (tiny_model.sample(5, seed, max_lost=1.0) for seed in (3, 3, 4))
     np.testing.assert_array_equal(a, b)
-    assert not np.array_equal(a, tiny_model.sample(5, random_state=4))
+    assert not np.array_equal(a, other)
 
 
 def test_frames_come_back_as_frames_with_their_columns(tmp_path):
@@ -62,6 +62,29 @@ def test_frames_come_back_as_frames_with_their_columns(tmp_path):
     model.save(tmp_path / "model")
     again = BellmanDiffusion.load(tmp_path / "model")
     pd.testing.assert_frame_equal(again.sample(4, random_state=0, max_lost=1.0), drawn)
+
+
+def test_a_frame_with_numbered_columns_comes_back_as_a_frame():
+    drawn = BellmanDiffusion(**SMALL, random_state=0).fit(pd.DataFrame(X)).sample(3, max_lost=1.0)
+    assert list(drawn.columns) == [0, 1]
+
+
+def test_isotropic_scalar_field_is_the_smoothed_density():
+    """log s against the truth: N(0, 1 + ε) for standardised normal data, within 0.1 on average."""
+    data = np.random.default_rng(1).normal(2.0, 3.0, (5000, 1))
+    model = BellmanDiffusion(
+        "paper", kernel="isotropic", epsilon=0.5, pairs="all", max_iter=1500, width=32, depth=2
+    ).fit(data)
+    points = np.linspace(-3.0, 7.0, 9)[:, None]
+    truth = -0.5 * (points[:, 0] - 2) ** 2 / (9 * 1.5) - 0.5 * np.log(2 * np.pi * 9 * 1.5)
+    assert np.mean(np.abs(model.score_samples(points) - truth)) < 0.1
+
+
+def test_a_run_without_a_seed_goes_on_with_its_own(tmp_path):
+    first = BellmanDiffusion(**SMALL, run_dir=tmp_path).fit(X)
+    again = BellmanDiffusion(**SMALL | {"n_steps": 9}, run_dir=tmp_path).fit(X)
+    np.testing.assert_array_equal(first.scalar_field(X), again.scalar_field(X))
+    assert again.loss_ == first.loss_
 
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
@@ -114,6 +137,12 @@ def test_wrong_number_of_columns_is_refused(tiny_model):
         ({"objective": "sliced-trace"}, "learned by denoising"),
         ({"sigma_min": 5.0}, "above sigma_max"),
         ({"average_decay": 1.0}, "below 1"),
+        ({"epsilon": float("inf")}, "epsilon must be a number above 0"),
+        ({"max_iter": float("inf")}, "max_iter must be a number"),
+        ({"unit_slices": "no"}, "True or False"),
+        ({"preset": ["default"]}, "unknown preset"),
+        ({"preset": "paper", "dynamics": "metropolis"}, "kernel='isotropic'"),
+        ({"preset": "paper", "objective": "denoising"}, "needs one level"),
     ],
 )
 def test_bad_settings_are_refused_with_their_cause(settings, message):
@@ -122,8 +151,9 @@ def test_bad_settings_are_refused_with_their_cause(settings, message):
 
 
 def test_bad_calls_are_refused_with_their_cause(tiny_model):
-    with pytest.raises(InvalidInputError, match="n_samples"):
-        tiny_model.sample(0)
+    for n in (0, 2.5, "5", None):
+        with pytest.raises(InvalidInputError, match="n_samples"):
+            tiny_model.sample(n)
     with pytest.raises(InvalidInputError, match="start must be"):
         tiny_model.sample(3, start="zeros")
     with pytest.raises(InvalidInputError, match="2 rows, but n_samples is 3"):

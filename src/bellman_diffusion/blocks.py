@@ -1,9 +1,12 @@
 """Run a compiled function over any number of rows in blocks of one size.
 
 One compilation serves every number of rows, and a row's result does not depend on its neighbours.
+On a CPU the blocks run on all cores at once: a block is too small for XLA to split it well by itself.
 """
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -12,17 +15,26 @@ from jaxtyping import Float
 
 
 def in_blocks(
-    function: Callable[[int, Any], Any],
-    rows: Float[np.ndarray, "n dim"],
-    block: int,
+    function: Callable[[int, Any], Any], rows: Float[np.ndarray, "n dim"], block: int
 ) -> Any:
     """`function(i, rows of block i)` for each block, its outputs (leading axis: rows) joined.
 
     The last block is filled up with copies of its last row, whose results are dropped.
     """
-    parts = []
-    for i in range(0, len(rows), block):
-        part = rows[i : i + block]
-        padded = np.concatenate([part, np.repeat(part[-1:], block - len(part), axis=0)])
-        parts.append(function(i // block, padded))
+    filling = -len(rows) % block
+    padded = np.concatenate([rows, np.repeat(rows[-1:], filling, axis=0)])
+
+    def one(i: int) -> Any:
+        return jax.block_until_ready(function(i, padded[i * block : (i + 1) * block]))
+
+    with ThreadPoolExecutor(_workers()) as pool:
+        parts = list(pool.map(one, range(len(padded) // block)))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(rows)], *parts)
+
+
+def _workers() -> int:
+    if jax.default_backend() != "cpu":
+        return 1
+    # The cores that this process may use, which a container can make fewer than there are.
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

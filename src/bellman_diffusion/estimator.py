@@ -3,6 +3,7 @@
 import hashlib
 import os
 from dataclasses import asdict
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,11 @@ from bellman_diffusion.fields import (
     evaluate,
     evaluate_score,
 )
-from bellman_diffusion.recipe import Recipe, resolve
+from bellman_diffusion.recipe import SAMPLER_SETTINGS, Recipe, change, resolve
 from bellman_diffusion.standardise import Standardiser
 from bellman_diffusion.training import NoProgress, Progress, RichProgress, RunFolder
 from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
+from bellman_diffusion.training.run import read_config
 
 _KIND = "generative model"
 _MAX_SEED = 2**31 - 1
@@ -150,13 +152,14 @@ sigma_max, group_size
         recipe = self._resolve()
         standardiser = Standardiser.fit(rows, _names(self))
         z = standardiser.forward(rows)
-        seed = check_random_state(self.random_state).randint(_MAX_SEED)
+        _check_sampler(recipe, z.shape[1])
+        seed = self._fit_seed()
         run = None
         if self.run_dir is not None:
             # The data's digest too: a run goes on only with the rows that it was started with.
             digest = hashlib.sha256(z.tobytes()).hexdigest()[:16]
             config = {"preset": self.preset, "seed": seed, "rows": len(z), "data": digest}
-            run = RunFolder(self.run_dir, config | recipe.config())
+            run = RunFolder(self.run_dir, config | recipe.training_config())
         if progress is None:
             progress = RichProgress("fit") if self.verbose else NoProgress()
         self.field_, figures = model.fit_field(recipe, z, seed, run=run, progress=progress)
@@ -166,7 +169,7 @@ sigma_max, group_size
         self.covariance_ = np.atleast_2d(np.cov(z, rowvar=False, bias=True)).astype(np.float32)
         self.train_rows_ = z
         self.frame_type_ = frame
-        self.loss_ = figures.get("loss", float("nan"))
+        self.loss_ = figures["loss"]
         self.n_iter_ = recipe.max_iter
         return self
 
@@ -187,7 +190,7 @@ sigma_max, group_size
         result = self.sample_paths(n_samples, random_state, start=start, max_lost=max_lost)
         if self.frame_type_ is None:
             return result.x
-        return self.frame_type_(result.x, columns=self.feature_names_in_)
+        return self.frame_type_(result.x, columns=getattr(self, "feature_names_in_", None))
 
     def sample_paths(
         self,
@@ -199,12 +202,13 @@ sigma_max, group_size
     ) -> Samples:
         """As `sample`, with the number of paths lost and the acceptance rate."""
         check_is_fitted(self)
-        if n_samples < 1 or n_samples != int(n_samples):
+        if not isinstance(n_samples, Integral) or n_samples < 1:
             raise InvalidInputError(f"n_samples must be a whole number above 0, not {n_samples!r}")
         if random_state is None:
             random_state = self.random_state
         key = jax.random.key(check_random_state(random_state).randint(_MAX_SEED))
-        key_start, key_paths = jax.random.split(key)
+        # `fit` with the same seed must not have used the same numbers.
+        key_start, key_paths = jax.random.split(jax.random.fold_in(key, 1))
         result = sample(
             model.build_dynamics(self._resolve_sampler(), self.field_),
             key_paths,
@@ -306,9 +310,18 @@ sigma_max, group_size
 
     def _resolve_sampler(self) -> Recipe:
         """The fitted recipe with the sampler's settings as they are now: no new fit is needed."""
-        names = ("dynamics", "n_steps", "step_size", "n_corrections")
-        now = asdict(self._resolve())
-        return Recipe(**(asdict(self.recipe_) | {name: now[name] for name in names}))
+        changes = {name: getattr(self, name) for name in SAMPLER_SETTINGS}
+        recipe = change(self.recipe_, changes)
+        _check_sampler(recipe, self.n_features_in_)
+        return recipe
+
+    def _fit_seed(self) -> int:
+        """The seed of a fit; a run that goes on without a seed of its own takes the run's."""
+        if self.random_state is None and self.run_dir is not None:
+            started = read_config(self.run_dir)
+            if started is not None and isinstance(started.get("seed"), int):
+                return started["seed"]
+        return int(check_random_state(self.random_state).randint(_MAX_SEED))
 
     def _start(self, key: Array, n: int, start: Any) -> Float[np.ndarray, "n dim"]:
         dim = self.n_features_in_
@@ -342,7 +355,7 @@ sigma_max, group_size
             return self.field_
         low, high = self.field_.sigma_min, self.field_.sigma_max
         sigma = low if sigma is None else sigma
-        if not low <= sigma <= high:
+        if not isinstance(sigma, Real) or not low <= float(sigma) <= high:
             raise InvalidInputError(f"sigma must lie in [{low:g}, {high:g}], not {sigma!r}")
         return at_noise(self.field_, sigma)
 
@@ -353,6 +366,13 @@ def _validated(estimator: BellmanDiffusion, X: Any, *, reset: bool) -> Float[np.
         estimator, X, reset=reset, dtype=np.float64, ensure_min_samples=2 if reset else 1
     )
     return rows
+
+
+def _check_sampler(recipe: Recipe, dim: int) -> None:
+    if recipe.dynamics == "metropolis" and not model.scalar_is_density(recipe, dim):
+        raise InvalidInputError(
+            "Metropolis adjustment needs a scalar field that is a density: set kernel='isotropic'"
+        )
 
 
 def _template(meta: dict[str, Any]) -> model.Field:

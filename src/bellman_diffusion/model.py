@@ -188,7 +188,7 @@ def _advice(recipe: Recipe) -> str:
     advice = f"Lower learning_rate (now {recipe.learning_rate:g})"
     if recipe.objective != "denoising":
         advice += (
-            f", raise epsilon (now {recipe.epsilon:g}), or use objective='denoising' (the default "
-            "preset), whose loss is bounded below"
+            f", raise epsilon (now {recipe.epsilon:g}), or use the 'default' preset, "
+            "whose loss is bounded below"
         )
     return advice + "."

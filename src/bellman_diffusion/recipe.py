@@ -5,8 +5,11 @@ matching, fields conditioned on the noise level, annealed dynamics. The paper le
 the batch, the learning rate and the slice law; those of the `paper` preset are ours.
 """
 
-from dataclasses import asdict, dataclass, fields, replace
+import math
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.matching import SliceLaw
@@ -72,10 +75,12 @@ class Recipe:
     n_corrections: int = 1
     """Steps of dx = g dt + √s dw at each noise level (annealed only)."""
 
-    def config(self) -> dict[str, Any]:
-        """A plain dictionary, for JSON."""
-        return asdict(self)
+    def training_config(self) -> dict[str, Any]:
+        """What training depends on, as a plain dictionary."""
+        return {k: v for k, v in asdict(self).items() if k not in SAMPLER_SETTINGS}
 
+
+SAMPLER_SETTINGS = ("dynamics", "n_steps", "step_size", "n_corrections")
 
 PRESETS: dict[Preset, Recipe] = {
     "default": Recipe(),
@@ -96,20 +101,24 @@ PRESETS: dict[Preset, Recipe] = {
     ),
 }
 
-_NAMES = tuple(f.name for f in fields(Recipe))
 _HINTS = get_type_hints(Recipe)
-# Ranges of the numbers: (lowest allowed, is the lowest itself allowed).
+# Numbers that may be 0; all others must be above it.
 _ZERO_ALLOWED = {"n_frequencies", "average_decay", "kernel_growth", "n_corrections"}
 
 
-def resolve(preset: str, overrides: dict[str, Any]) -> Recipe:
+def resolve(preset: Any, overrides: dict[str, Any]) -> Recipe:
     """The preset with the given settings changed; `None` keeps the preset's value."""
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise InvalidInputError(
             f"unknown preset {preset!r}; choose one of {', '.join(map(repr, PRESETS))}"
         )
+    return change(PRESETS[preset], overrides)
+
+
+def change(recipe: Recipe, overrides: dict[str, Any]) -> Recipe:
+    """The recipe with the given settings changed and checked; `None` keeps a value."""
     changes = {name: value for name, value in overrides.items() if value is not None}
-    recipe = replace(PRESETS[preset], **{k: _checked(k, v) for k, v in changes.items()})
+    recipe = replace(recipe, **{k: _checked(k, v) for k, v in changes.items()})
     _check_consistent(recipe)
     return recipe
 
@@ -121,13 +130,15 @@ def _checked(name: str, value: Any) -> Any:
             raise InvalidInputError(f"{name} must be one of {get_args(hint)}, not {value!r}")
         return value
     if hint is bool:
+        if not isinstance(value, bool | np.bool_):
+            raise InvalidInputError(f"{name} must be True or False, not {value!r}")
         return bool(value)
     try:
         number = hint(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} must be a number, not {value!r}") from error
     low_enough = number >= 0 if name in _ZERO_ALLOWED else number > 0
-    if not low_enough or number != value:
+    if not low_enough or number != value or not math.isfinite(number):
         least = "at least 0" if name in _ZERO_ALLOWED else "above 0"
         kind = "a whole number" if hint is int else "a number"
         raise InvalidInputError(f"{name} must be {kind} {least}, not {value!r}")
@@ -145,6 +156,11 @@ def _check_consistent(recipe: Recipe) -> None:
         raise InvalidInputError(
             "noise-conditional fields are learned by denoising: set objective='denoising', or "
             "choose field='pair' or 'conservative'"
+        )
+    if not noisy and recipe.objective == "denoising" and recipe.sigma_min != recipe.sigma_max:
+        raise InvalidInputError(
+            f"field={recipe.field!r} does not know the noise level, so denoising needs one level: set "
+            "sigma_min and sigma_max to the same value, or use the 'default' preset"
         )
     if recipe.sigma_min > recipe.sigma_max:
         raise InvalidInputError(

@@ -12,6 +12,6 @@ def test_score_model_learns_the_score_of_a_gaussian():
     score = np.stack([model.field_.gradient(row) for row in x])
     np.testing.assert_allclose(score, -x / 1.25, atol=0.12)
     for start in ("uniform", "normal"):
-        samples = model.sample(3000, start=start)
+        samples = model.sample(3000, start=start).x
         np.testing.assert_allclose(samples.mean(axis=0), [2.0, -1.0], atol=0.25)
         np.testing.assert_allclose(samples.std(axis=0), 1.25**0.5 * np.array([0.5, 3.0]), rtol=0.1)

@@ -54,6 +54,15 @@ def test_a_folder_that_cannot_be_written_is_a_user_error(monkeypatch, capsys, tm
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys, tmp_path):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "run_toy", interrupted)
+    assert call(monkeypatch, "reproduce", "toy", "--out", str(tmp_path)) == 130
+    assert "run the same command again" in capsys.readouterr().err
+
+
 def test_version_is_printed(monkeypatch, capsys):
     assert call(monkeypatch, "--version") == 0
     assert capsys.readouterr().out.startswith("bellman-diffusion 0.")

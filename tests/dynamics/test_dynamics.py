@@ -123,7 +123,8 @@ def test_annealing_finds_the_weights_from_a_wide_start(transport):
     np.testing.assert_allclose(spread, 0.5, rtol=0.06)
 
 
-def test_samples_do_not_depend_on_how_many_are_asked_for():
+def test_a_longer_sample_begins_with_the_shorter_one():
+    """Within one size of block: here both are above 256."""
     p = bimodal(2)
     dynamics = EulerMaruyama(p.field(p.density), 0.1, 10)
     start = p.draw(jax.random.key(0), 3000)

@@ -32,6 +32,7 @@ def test_means_are_over_seeds(finished):
     _, summary = finished
     per_seed = [cell["w1"] for cell in summary["moons"]["per_seed"]]
     np.testing.assert_allclose(summary["moons"]["w1"], np.mean(per_seed))
+    assert summary["moons"]["per_seed"][0]["key"]["model"]["field"] == "noise-conditional"
 
 
 def test_a_second_run_takes_the_finished_cells(finished, monkeypatch):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from bellman_diffusion.dynamics import Box, Langevin, normal_start, sample
+from bellman_diffusion.dynamics import Box, Langevin, Samples, normal_start, sample
 from bellman_diffusion.fields import AbstractField
 from bellman_diffusion.fields.networks import mlp
 from bellman_diffusion.standardise import Standardiser
@@ -26,7 +26,10 @@ _SCHEDULE = Schedule(learning_rate=5e-3)
 
 
 class ScoreField(AbstractField):
-    """∇log p_σ as a network."""
+    """∇log p_σ as a network, in the shape that `Langevin` takes: g/s is the score.
+
+    It is not a minimiser of the field losses, so `score()`, which is for those, does not apply.
+    """
 
     network: eqx.nn.MLP
 
@@ -63,7 +66,7 @@ class ScoreModel:
         """Learn the score of the rows of X."""
         self.standardiser_ = Standardiser.fit(X)
         z = self.standardiser_.forward(X)
-        self.range_ = Box.around(z, margin=0.0)
+        self.box_, self.range_ = Box.around(z), Box.around(z, margin=0.0)
         init, compiled = _compile(self.width, self.depth, self.sigma, z.shape[1])
         key_init, key_steps = jax.random.split(jax.random.key(self.random_state))
         field, data = init(key_init), jnp.asarray(z)
@@ -83,8 +86,8 @@ class ScoreModel:
         n_samples: int,
         random_state: int = 0,
         start: Literal["uniform", "normal"] = "uniform",
-    ) -> Float[np.ndarray, "n dim"]:
-        """New rows by Langevin dynamics, from a uniform start (Song & Ermon's) or a normal one."""
+    ) -> Samples:
+        """Paths of Langevin dynamics, from a uniform start (Song & Ermon's) or a normal one."""
         key_start, key_paths = jax.random.split(jax.random.key(random_state))
         dim = len(self.standardiser_.mean)
         if start == "uniform":
@@ -93,8 +96,8 @@ class ScoreModel:
         else:
             first = np.asarray(normal_start(key_start, n_samples, jnp.eye(dim)))
         dynamics = Langevin(field=self.field_, step_size=self.step_size, n_steps=self.n_steps)
-        result = sample(dynamics, key_paths, first, box=Box.around(first))
-        return self.standardiser_.backward(result.x)
+        result = sample(dynamics, key_paths, first, box=self.box_, max_lost=1.0)
+        return result._replace(x=self.standardiser_.backward(result.x))
 
 
 @lru_cache(maxsize=16)

@@ -10,6 +10,8 @@ from bellman_diffusion.cli.demo import demo
 from bellman_diffusion.cli.reproduce import reproduce
 from bellman_diffusion.errors import BellmanError
 
+_INTERRUPTED = 130
+
 app = typer.Typer(
     help="Generative modelling and distributional RL on scalar and gradient fields.",
     no_args_is_help=True,
@@ -18,15 +20,23 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"bellman-diffusion {__version__}")
+        raise typer.Exit
+    return wanted
+
+
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+        ),
     ] = False,
 ) -> None:
-    if version:
-        typer.echo(f"bellman-diffusion {__version__}")
-        raise typer.Exit
+    del version
 
 
 app.command()(demo)
@@ -40,9 +50,11 @@ def run() -> None:
     except (BellmanError, OSError) as error:  # OSError: a full disk, a folder not to be written
         sys.stderr.write(f"bellman: {error}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("bellman: stopped; run the same command again to go on\n")
-        sys.exit(130)
+    except SystemExit as stop:
+        # Typer turns Ctrl-C into this code.
+        if stop.code == _INTERRUPTED:
+            sys.stderr.write("bellman: stopped; run the same command again to go on\n")
+        raise
 
 
 if __name__ == "__main__":

@@ -73,7 +73,9 @@ class UnbalancedMixture(ToySet):
 
     def figures(self, x: Float[np.ndarray, "n dim"]) -> dict[str, float | list[float]]:
         """The share of points nearest to each mode."""
-        nearest = np.argmin(np.sum((x[:, None] - self.means) ** 2, axis=2), axis=1)
+        distance = np.sum((x[:, None] - self.means) ** 2, axis=2)
+        # A point that is not finite is near to none.
+        nearest = np.where(np.all(np.isfinite(x), axis=1), np.argmin(distance, axis=1), -1)
         return {"weights": [float(np.mean(nearest == mode)) for mode in range(3)]}
 
 

@@ -77,4 +77,6 @@ def _solve_point(
         throw=False,
     )
     end, change = jax.tree.map(lambda a: a[-1], solution.ys)
-    return end, change
+    # diffrax gives its last state also where it gave up; that is no solution.
+    solved = solution.result == diffrax.RESULTS.successful
+    return end, jnp.where(solved, change, jnp.nan)

@@ -6,7 +6,7 @@ that turns p_σ into p_σ', by one Heun step with the score (2g − ∇s)/s. Wit
 relax at each level and lag behind; that is plain annealing.
 
 The step size follows the level, η_σ = step_factor · σ²/s̄_σ, so that a step moves a path by about
-√step_factor · σ wherever it is. After the last level the remaining noise is taken off:
+√step_factor · σ wherever it is. After the last level the transport takes the remaining noise off:
 x + σ² ∇log p_σ(x) = E[x₀|x].
 """
 

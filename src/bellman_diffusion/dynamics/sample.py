@@ -14,7 +14,7 @@ from bellman_diffusion.dynamics.base import AbstractDynamics
 from bellman_diffusion.errors import SamplingFailedError
 
 # Small enough for the activations of a block to stay in the processor's cache.
-SMALL_BLOCK, LARGE_BLOCK = 256, 2048
+SMALL_BLOCK, LARGE_BLOCK = 128, 512
 
 
 class Box(NamedTuple):
@@ -68,7 +68,7 @@ def sample(
     """
     start = np.asarray(start, np.float32)
     n = start.shape[0]
-    block = SMALL_BLOCK if n <= SMALL_BLOCK else LARGE_BLOCK
+    block = SMALL_BLOCK if n <= 2 * SMALL_BLOCK else LARGE_BLOCK
     x, acceptance = in_blocks(
         lambda i, rows: _run(dynamics, jax.random.fold_in(key, i), rows), start, block
     )

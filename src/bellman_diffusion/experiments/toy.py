@@ -4,11 +4,13 @@ Each cell (set, model, seed) is trained, sampled and judged on its own, and its 
 once: a run that was stopped goes on with the cells that are missing.
 """
 
+import io
 import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,10 +19,12 @@ from jaxtyping import Float
 
 from bellman_diffusion.baselines import ScoreModel
 from bellman_diffusion.data.toy import TOY_SETS, ToySet, UnbalancedMixture
+from bellman_diffusion.dynamics import Samples
 from bellman_diffusion.estimator import BellmanDiffusion
 from bellman_diffusion.metrics import wasserstein_1
+from bellman_diffusion.recipe import PRESETS
 from bellman_diffusion.training import NoProgress, RichProgress
-from bellman_diffusion.training.files import write_json
+from bellman_diffusion.training.files import write_atomically, write_json
 
 ModelName = Literal["default", "paper", "score"]
 MODELS: tuple[ModelName, ...] = ("default", "paper", "score")
@@ -116,7 +120,7 @@ def _mean(cells: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over seeds; None where a seed has no figure."""
     names = dict.fromkeys(name for cell in cells for name in cell)
     means = {}
-    for name in names.keys() - {"settings", "seed"}:
+    for name in names.keys() - {"key", "seed"}:
         values = [cell[name] for cell in cells if cell.get(name) is not None]
         means[name] = np.mean(values, axis=0).tolist() if len(values) == len(cells) else None
     return means
@@ -124,16 +128,24 @@ def _mean(cells: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _load_or_run(cell: Cell, settings: ToySettings, folder: Path, quiet: bool) -> dict[str, Any]:
     path = folder / f"{cell.name}.json"
+    key = _key(cell, settings)
     found = _read(path)
-    if found is not None and found.get("settings") == asdict(settings):
+    if found is not None and found.get("key") == key and path.with_suffix(".npz").exists():
         return found
     figures, panels = run_cell(cell, settings, quiet)
-    result = {"seed": cell.seed, **figures, "settings": asdict(settings)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(path.with_suffix(".npz"), allow_pickle=False, **panels)
+    result = {"seed": cell.seed, **figures, "key": key}
+    arrays = io.BytesIO()
+    np.savez_compressed(arrays, allow_pickle=False, **panels)
+    write_atomically(path.with_suffix(".npz"), arrays.getvalue())
     # Last, so that a cell with results has its panels too.
     write_json(path, result)
     return result
+
+
+def _key(cell: Cell, settings: ToySettings) -> dict[str, Any]:
+    """What a cell's results depend on: they are used again only where all of it is the same."""
+    model = vars(ScoreModel()) if cell.model == "score" else asdict(PRESETS[cell.model])
+    return {"version": version("bellman-diffusion"), "model": model, **asdict(settings)}
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -151,24 +163,23 @@ def run_cell(
     rng = np.random.default_rng([cell.seed, 1])
     data = cell.toy.draw(settings.n_train, rng)
     start = time.perf_counter()
-    model, draw = _fit(cell, data, settings, quiet)
+    model = _fit(cell, data, settings, quiet)
     fit_seconds = time.perf_counter() - start
-    samples, lost = draw(settings.n_compare * settings.n_repeats)
+    paths = _draw(model, cell.seed, settings)
     seconds = time.perf_counter() - start
-    finite = samples[np.all(np.isfinite(samples), axis=1)]
-    w1, w1_floor = _compare(cell.toy, finite, settings, rng)
+    w1, w1_floor = _compare(cell.toy, paths.x, settings, rng)
     figures: dict[str, Any] = {
         "w1": w1,
         "w1_floor": w1_floor,
-        **(cell.toy.figures(finite) if len(finite) else {}),
-        "lost": lost,
+        **cell.toy.figures(paths.x),
+        "lost": paths.lost,
         "seconds": seconds,
         "fit_seconds": fit_seconds,
     }
     if isinstance(model, ScoreModel) and "weights" in figures:
-        again = model.sample(len(samples), cell.seed, start="normal")
-        figures["weights_normal_start"] = cell.toy.figures(again)["weights"]
-    panels = {"data": data[: settings.n_compare], "samples": samples[: settings.n_compare]}
+        again = _draw(model, cell.seed, settings, start="normal")
+        figures["weights_normal_start"] = cell.toy.figures(again.x)["weights"]
+    panels = {"data": data[: settings.n_compare], "samples": paths.x[: settings.n_compare]}
     if isinstance(model, BellmanDiffusion):
         panels |= field_panels(model, data, settings.n_grid)
     return figures, panels
@@ -176,24 +187,25 @@ def run_cell(
 
 def _fit(
     cell: Cell, data: Float[np.ndarray, "n dim"], settings: ToySettings, quiet: bool
-) -> tuple[Any, Callable[[int], tuple[Float[np.ndarray, "n dim"], float]]]:
-    """The fitted model and a function that draws n samples and tells the share of lost paths."""
+) -> BellmanDiffusion | ScoreModel:
     progress = NoProgress() if quiet else RichProgress(cell.name)
     changes: dict[str, Any] = {} if settings.max_iter is None else {"max_iter": settings.max_iter}
     if cell.model == "score":
-        score = ScoreModel(random_state=cell.seed, **changes).fit(data, progress)
-        return score, lambda n: (score.sample(n, cell.seed), 0.0)
+        return ScoreModel(random_state=cell.seed, **changes).fit(data, progress)
     model = BellmanDiffusion(cell.model, random_state=cell.seed, **changes)
-    model.fit(data, progress=progress)
+    return model.fit(data, progress=progress)
 
-    def draw(n: int) -> tuple[Float[np.ndarray, "n dim"], float]:
-        # Every sampler is reported as it is, however many paths it loses.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            paths = model.sample_paths(n, cell.seed, max_lost=1.0)
-        return paths.x, paths.lost
 
-    return model, draw
+def _draw(
+    model: BellmanDiffusion | ScoreModel, seed: int, settings: ToySettings, **start: Any
+) -> Samples:
+    """Samples, reported as they are, however many paths are lost."""
+    n = settings.n_compare * settings.n_repeats
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        if isinstance(model, ScoreModel):
+            return model.sample(n, seed, **start)
+        return model.sample_paths(n, seed, max_lost=1.0)
 
 
 def _compare(
@@ -204,19 +216,19 @@ def _compare(
 ) -> tuple[float | None, float]:
     """Mean W1 of the samples to fresh data, and of fresh data to fresh data, at the same sizes.
 
-    None for the samples where too few are finite.
+    None for the samples where some are not finite: their distance is not defined.
     """
     model, floor = [], []
     # In one dimension transport is a sort, so each part is compared with many fresh sets: a single
     # distance has half its own size as standard deviation there.
+    finite = bool(np.all(np.isfinite(samples)))
     parts = np.array_split(samples, settings.n_repeats)
     for part in parts * (20 if samples.shape[1] == 1 else 1):
         fresh, other = (toy.draw(settings.n_compare, rng) for _ in range(2))
-        if len(part):
+        if finite:
             model.append(wasserstein_1(part, fresh))
         floor.append(wasserstein_1(fresh, other))
-    w1 = float(np.mean(model)) if len(model) == len(floor) else None
-    return w1, float(np.mean(floor))
+    return float(np.mean(model)) if finite else None, float(np.mean(floor))
 
 
 def field_panels(

@@ -46,7 +46,7 @@ def _introduction(summary: dict[str, Any]) -> str:
     text = (
         f"Means over {len(summary['seeds'])} seed(s). W1 is between samples and fresh data, the floor "
         "between fresh data and fresh data of the same size. “Lost” counts paths of the sampler that "
-        "were not finite or left the data's box; W1 is of the finite ones."
+        "were not finite or left the data's box; W1 is not defined where a path is not finite."
     )
     claim = summary["score_claim"]
     if claim is not None:
@@ -90,7 +90,7 @@ def _row(toy: ToySet, model: str, figures: dict[str, Any]) -> tuple[str, ...]:
     return (
         toy.title,
         model,
-        "none finite" if w1 is None else f"{w1:.4g}",
+        "not finite" if w1 is None else f"{w1:.4g}",
         f"{floor:.4g}",
         "" if w1 is None else f"{w1 / floor:.3g}",
         " ".join(f"{w:.3f}" for w in weights) if weights else "",

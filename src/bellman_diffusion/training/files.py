@@ -12,10 +12,11 @@ from bellman_diffusion.errors import BellmanError
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside `path`, flush to disk, then rename over it: readers see all of it or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    temporary = Path(name)
+    temporary = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+        temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
@@ -28,7 +29,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         raise BellmanError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -38,10 +38,11 @@ def train(
     Returns the state and the last chunk's mean figures. A loss that is not finite stops the run with
     the last good checkpoint kept.
     """
-    step, figures = 0, {}
+    step: int = 0
+    figures: dict[str, float] = {}
     if run is not None:
         state, step = run.restore(state)
-        run.open(step)
+        figures = run.open(step)
     last_save = time.monotonic()
     try:
         with progress or NoProgress() as bar:
@@ -62,8 +63,8 @@ def train(
     finally:
         # Also on Ctrl-C and on divergence: the last good state is what a resume goes on from.
         if run is not None:
-            run.save(step, state)
             run.close()
+            run.save(step, state)
     return jax.block_until_ready(state), figures
 
 

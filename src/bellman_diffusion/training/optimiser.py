@@ -34,7 +34,6 @@ class Schedule(NamedTuple):
     warm_up: float = 0.05
     average_decay: float = 0.998
     adam_b2: float = 0.99
-    clip_norm: float | None = None
 
     def rate(self, step: Int[Array, ""], n_steps: Int[Array, ""]) -> Float[Array, ""]:
         """Linear rise over the first `warm_up` of the run, then half a cosine to zero.
@@ -53,17 +52,13 @@ class Schedule(NamedTuple):
 
     def transform(self) -> optax.GradientTransformation:
         """Adam without its rate, which depends on the length of the run."""
-        adam = optax.scale_by_adam(b2=self.adam_b2)
-        if self.clip_norm is None:
-            return adam
-        return optax.chain(optax.clip_by_global_norm(self.clip_norm), adam)
+        return optax.scale_by_adam(b2=self.adam_b2)
 
 
 def init_state(model: PyTree, schedule: Schedule) -> TrainState:
     """The state before the first step."""
     params = eqx.filter(model, eqx.is_inexact_array)
-    # The average gets arrays of its own: the chunk gives its input buffers away.
-    return TrainState(params, jax.tree.map(jnp.copy, params), schedule.transform().init(params))
+    return TrainState(params, params, schedule.transform().init(params))
 
 
 def make_program(

@@ -10,7 +10,7 @@ from tensorboardX import SummaryWriter
 
 from bellman_diffusion.errors import BellmanError, InvalidInputError
 from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
-from bellman_diffusion.training.files import write_json
+from bellman_diffusion.training.files import write_atomically, write_json
 
 Tree = TypeVar("Tree")
 
@@ -42,15 +42,19 @@ class RunFolder:
         restored, meta = read_checkpoint(self.checkpoint_path, "training state", lambda _: state)
         return restored, int(meta["step"])
 
-    def open(self, step: int) -> "RunFolder":
-        """Start logging after `step`; figures of later steps, from a lost chunk, are dropped."""
+    def open(self, step: int) -> dict[str, float]:
+        """Start logging after `step` and return the last figures up to it.
+
+        Figures of later steps, from a lost chunk, are dropped.
+        """
         metrics = self.path / "metrics.jsonl"
         rows = metrics.read_text().splitlines() if metrics.exists() else []
         kept = [row for row in rows if _step_of(row) <= step]
-        metrics.write_text("".join(f"{row}\n" for row in kept))
+        write_atomically(metrics, "".join(f"{row}\n" for row in kept).encode())
         self._metrics = metrics.open("a")
         self._board = SummaryWriter(str(self.path / "tensorboard"), purge_step=step + 1)
-        return self
+        last = json.loads(kept[-1]) if kept else {}
+        return {name: value for name, value in last.items() if name != "step"}
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """One row of metrics.jsonl and the same to TensorBoard."""
@@ -72,15 +76,9 @@ class RunFolder:
             self._board = None
 
     def _check_config(self) -> None:
-        path = self.path / "config.json"
-        if not path.exists():
+        found = read_config(self.path)
+        if found is None:
             return
-        try:
-            found = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise BellmanError(
-                f"{path} cannot be read; remove {self.path} to start again"
-            ) from error
         keys = sorted(found.keys() | self._config.keys())
         other = [key for key in keys if found.get(key) != self._config.get(key)]
         if other:
@@ -89,6 +87,17 @@ class RunFolder:
                 f"{self.path} holds a run with another configuration ({changes}). "
                 "Choose another folder, or remove this one to start again."
             )
+
+
+def read_config(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The configuration of a run's folder, or None where there is no run."""
+    path = Path(folder) / "config.json"
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise BellmanError(f"{path} cannot be read; remove {folder} to start again") from error
 
 
 def _step_of(row: str) -> float:
