@@ -45,7 +45,8 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
 reproduce: $(STAMP)
-	$(BIN)/bellman reproduce toy --seed 100 --seeds 3 --out results/toy
+	$(BIN)/bellman reproduce toy --seed 200 --seeds 3 --models default --out results/toy
+	$(BIN)/bellman reproduce toy --seed 100 --seeds 3 --models paper,score --out results/toy-peers
 
 clean:
 	rm -rf $(VENV) .venv-bench site runs .pytest_cache .ruff_cache

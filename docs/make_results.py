@@ -5,10 +5,11 @@ import shutil
 from pathlib import Path
 
 from bellman_diffusion.experiments.toy import ToySettings
-from bellman_diffusion.report.toy_report import toy_table
+from bellman_diffusion.report.toy_report import model_names, toy_table
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
+TOY_RUNS = ("toy", "toy-peers")
 
 
 def markdown_table(header, rows) -> str:
@@ -19,55 +20,57 @@ def markdown_table(header, rows) -> str:
 
 def toy_page() -> str:
     """Section 5.1."""
-    summary = json.loads((RESULTS / "toy" / "toy.json").read_text())
-    table, claim = toy_table(summary), summary["score_claim"]
-    pictures = []
-    for picture in sorted((RESULTS / "toy" / "figures").glob("*.png")):
-        shutil.copy(picture, DOCS / "pictures" / picture.name)
-        pictures.append(f"![{picture.stem}](pictures/{picture.name})")
-    starts = (
-        f"{_weights(summary['mixture']['score']['weights'])} from a uniform start, "
-        f"{_weights(summary['mixture']['score']['weights_normal_start'])} from a normal one"
-    )
+    ours, peers = (json.loads((RESULTS / name / "toy.json").read_text()) for name in TOY_RUNS)
+    settings, claim = ToySettings(), peers["score_claim"]
+    score, paper = peers["mixture"]["score"], peers["uniform"]
     verdict = "holds" if claim["holds"] else "does not hold"
     reason = (
         "The weights come from where the paths start, not from the data. It is the single noise level "
         "that fails, not the score: with many noise levels, the default preset's weights are "
-        f"{_weights(summary['mixture']['weights'])}."
+        f"{_weights(ours['mixture']['weights'])}."
         if claim["holds"]
         else ""
     )
-    paper = summary["uniform"]["paper"]
     lost = (
         f"On the disjoint uniform {paper['lost']:.0%} of the paths of the paper's recipe (`paper`) are lost: its "
         "loss does not bound g off the data's support (see [the mathematics](mathematics.md))."
         if paper["lost"] > 0.01
         else ""
     )
-    settings = ToySettings()
     return f"""# Synthetic sets (Section 5.1)
 
-Made by `make reproduce`, that is
-
-```console
-$ bellman reproduce toy --seed {summary["seeds"][0]} --seeds {len(summary["seeds"])} --out results/toy
-```
-
-on two CPU cores. Means over {len(summary["seeds"])} seeds; {settings.n_train:,} training points. W1 is exact, between
+Made by `make reproduce` on two CPU cores. Means over seeds; {settings.n_train:,} training points. W1 is exact, between
 {settings.n_compare:,} samples and as many fresh points; the floor is between fresh and fresh points. "Lost" are paths that
-were not finite or left the data's box; W1 is not defined where a path is not finite.
+were not finite or left the data's box; W1 is not defined where a path is not finite. The paper gives no figures for these
+sets, only pictures.
 
-{markdown_table(table.header, table.rows)}
+## The default preset
 
-The paper gives no figures for these sets, only pictures.
+{_section("toy", ours)}
+
+## The paper's recipe, and a score model at one noise level
+
+{_section("toy-peers", peers)}
 
 **The paper's claim** that {claim["claim"]} **{verdict}** for a model at one noise level: its weights on the mixture
-(true 0.45, 0.45, 0.10) are {starts}. {reason}
+(true 0.45, 0.45, 0.10) are {_weights(score["weights"])} from a uniform start and {_weights(score["weights_normal_start"])}
+from a normal one. {reason}
 
 {lost}
-
-{chr(10).join(pictures)}
 """
+
+
+def _section(name: str, summary: dict) -> str:
+    """A run's command, table and pictures."""
+    table, seeds = toy_table(summary), summary["seeds"]
+    pictures = []
+    for picture in sorted((RESULTS / name / "figures").glob("*.png")):
+        shutil.copy(picture, DOCS / "pictures" / picture.name)
+        pictures.append(f"![{picture.stem}](pictures/{picture.name})")
+    models = ",".join(model_names(summary))
+    command = f"bellman reproduce toy --seed {seeds[0]} --seeds {len(seeds)} --models {models}"
+    parts = [f"```console\n$ {command} --out results/{name}\n```"]
+    return "\n\n".join([*parts, markdown_table(table.header, table.rows), *pictures])
 
 
 def speed_page() -> str:

@@ -70,7 +70,7 @@ class Recipe:
     """The sampler."""
     n_steps: int = 60
     """Steps of the sampler: the paper's T; for annealed dynamics the number of noise levels."""
-    step_size: float = 0.3
+    step_size: float = 0.1
     """The paper's η; for annealed dynamics the factor in η_σ = step_size · σ²/s̄_σ."""
     n_corrections: int = 1
     """Steps of dx = g dt + √s dw at each noise level (annealed only)."""

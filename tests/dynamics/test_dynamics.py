@@ -124,12 +124,12 @@ def test_annealing_finds_the_weights_from_a_wide_start(transport):
 
 
 def test_a_longer_sample_begins_with_the_shorter_one():
-    """Within one size of block: here both are above 256."""
+    """Within one size of block: here both are above 512."""
     p = bimodal(2)
     dynamics = EulerMaruyama(p.field(p.density), 0.1, 10)
     start = p.draw(jax.random.key(0), 3000)
     long = sample(dynamics, jax.random.key(1), start).x
-    np.testing.assert_array_equal(long[:300], sample(dynamics, jax.random.key(1), start[:300]).x)
+    np.testing.assert_array_equal(long[:600], sample(dynamics, jax.random.key(1), start[:600]).x)
 
 
 class Exploding(AbstractDynamics):

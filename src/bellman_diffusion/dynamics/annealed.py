@@ -7,7 +7,7 @@ relax at each level and lag behind; that is plain annealing.
 
 The step size follows the level, η_σ = step_factor · σ²/s̄_σ, so that a step moves a path by about
 √step_factor · σ wherever it is. After the last level the transport takes the remaining noise off:
-x + σ² ∇log p_σ(x) = E[x₀|x].
+x + σ² ∇log p_σ(x) = E[x₀|x]. Large factors put too much mass into thin regions.
 """
 
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Annealed(AbstractDynamics[AnnealedState]):
     scale: FieldScale
     n_steps: int = eqx.field(static=True)
     n_corrections: int = eqx.field(static=True, default=1)
-    step_factor: float = eqx.field(static=True, default=0.3)
+    step_factor: float = eqx.field(static=True, default=0.1)
     transport: bool = eqx.field(static=True, default=True)
 
     def sigmas(self) -> Float[Array, " levels"]:

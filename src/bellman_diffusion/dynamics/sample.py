@@ -1,5 +1,6 @@
 """Run a sampler on any number of paths and say what became of them."""
 
+import math
 import warnings
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from bellman_diffusion.dynamics.base import AbstractDynamics
 from bellman_diffusion.errors import SamplingFailedError
 
 # Small enough for the activations of a block to stay in the processor's cache.
-SMALL_BLOCK, LARGE_BLOCK = 128, 512
+LARGEST_BLOCK = 512
 
 
 class Box(NamedTuple):
@@ -68,7 +69,9 @@ def sample(
     """
     start = np.asarray(start, np.float32)
     n = start.shape[0]
-    block = SMALL_BLOCK if n <= 2 * SMALL_BLOCK else LARGE_BLOCK
+    # About half of a small sample, so that two cores share it; a power of two, so that samples of
+    # about one size share a program.
+    block = min(LARGEST_BLOCK, 2 ** math.ceil(math.log2(max(n / 2, 1))))
     x, acceptance = in_blocks(
         lambda i, rows: _run(dynamics, jax.random.fold_in(key, i), rows), start, block
     )

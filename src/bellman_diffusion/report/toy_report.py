@@ -28,7 +28,7 @@ def toy_table(summary: dict[str, Any]) -> Table:
     rows = []
     for toy in TOY_SETS:
         figures = summary[toy.name]
-        for model in _models(summary):
+        for model in model_names(summary):
             rows.append(_row(toy, model, figures if model == figures["model"] else figures[model]))
     return Table(_HEADER, rows)
 
@@ -59,7 +59,7 @@ def _introduction(summary: dict[str, Any]) -> str:
 
 
 def _set_section(out: Path, toy: ToySet, summary: dict[str, Any]) -> Section:
-    panels = {model: _panels(out, toy, model, summary) for model in _models(summary)}
+    panels = {model: _panels(out, toy, model, summary) for model in model_names(summary)}
     with_fields = [model for model in panels if "s" in panels[model]]
     others = {model: panels[model] for model in panels if model not in with_fields}
     pictures = []
@@ -72,7 +72,8 @@ def _set_section(out: Path, toy: ToySet, summary: dict[str, Any]) -> Section:
     return Section(toy.title.capitalize(), pictures=pictures)
 
 
-def _models(summary: dict[str, Any]) -> Sequence[str]:
+def model_names(summary: dict[str, Any]) -> Sequence[str]:
+    """The models of a summary, the leading one first."""
     figures = summary[TOY_SETS[0].name]
     others = [key for key, value in figures.items() if isinstance(value, dict)]
     return [figures["model"], *others]
