@@ -75,6 +75,8 @@ def _section(name: str, summary: dict) -> str:
 
 def speed_page() -> str:
     """`make bench`."""
+    if not (RESULTS / "bench.json").exists():
+        return "# Speed\n\nNo measurement is published for this release; `make bench` makes one.\n"
     result = json.loads((RESULTS / "bench.json").read_text())
     header = ("job", "width", "points", "steps/s", "× eager PyTorch", "× diffrax", "× diffrax, unsafe path", "our share of the "
               "matrix rate", "eager PyTorch's share")  # fmt: skip
