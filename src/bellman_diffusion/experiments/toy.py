@@ -120,7 +120,7 @@ def _mean(cells: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over seeds; None where a seed has no figure."""
     names = dict.fromkeys(name for cell in cells for name in cell)
     means = {}
-    for name in names.keys() - {"key", "seed"}:
+    for name in [name for name in names if name not in ("key", "seed")]:
         values = [cell[name] for cell in cells if cell.get(name) is not None]
         means[name] = np.mean(values, axis=0).tolist() if len(values) == len(cells) else None
     return means

@@ -84,7 +84,8 @@ def _draw_plane(axes: Any, panels: Panels, others: dict[str, Panels]) -> None:
     axes[1].figure.colorbar(mesh, ax=axes[1], label="s(x)", shrink=0.8)
     if "density" in panels:
         density = panels["density"].reshape(shape)
-        axes[1].contour(x, y, density, levels=5, colors="white", linewidths=0.7)
+        levels = density.max() * np.array([0.05, 0.2, 0.4, 0.6, 0.8])
+        axes[1].contour(x, y, density, levels=levels, colors="white", linewidths=0.7)
         _label(axes[1], "scalar field (contours: density)", "x₁", "x₂")
     else:
         _label(axes[1], "scalar field", "x₁", "x₂")
