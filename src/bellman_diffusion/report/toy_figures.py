@@ -59,8 +59,9 @@ def _histogram(
     heights = np.histogram(inside, bins)[0] / len(x) / np.diff(bins)
     axis.stairs(heights, bins, fill=True, color=_BLUE, alpha=0.6)
     if len(inside) < 0.9 * len(x):
-        note = f"{1 - len(inside) / len(x):.0%} of the paths\nare outside or not finite"
-        axis.text(0.5, 0.75, note, transform=axis.transAxes, ha="center", fontsize=8)
+        note = f"{1 - len(inside) / len(x):.1%} of the paths\nare outside or not finite"
+        frame = {"facecolor": "white", "edgecolor": _GREY}
+        axis.text(0.5, 0.4, note, transform=axis.transAxes, ha="center", fontsize=8, bbox=frame)
     if reference is not None:
         axis.hist(
             reference[:, 0],
