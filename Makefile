@@ -45,8 +45,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
 reproduce: $(STAMP)
-	$(BIN)/bellman reproduce toy --seed 200 --seeds 3 --models default --out results/toy
-	$(BIN)/bellman reproduce toy --seed 100 --seeds 3 --models paper,score --out results/toy-peers
+	$(BIN)/bellman reproduce toy --seed 300 --seeds 3 --out results/toy
 
 clean:
 	rm -rf $(VENV) .venv-bench site runs .pytest_cache .ruff_cache

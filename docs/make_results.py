@@ -9,7 +9,6 @@ from bellman_diffusion.report.toy_report import model_names, toy_table
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
-TOY_RUNS = ("toy", "toy-peers")
 
 
 def markdown_table(header, rows) -> str:
@@ -20,14 +19,14 @@ def markdown_table(header, rows) -> str:
 
 def toy_page() -> str:
     """Section 5.1."""
-    ours, peers = (json.loads((RESULTS / name / "toy.json").read_text()) for name in TOY_RUNS)
-    settings, claim = ToySettings(), peers["score_claim"]
-    score, paper = peers["mixture"]["score"], peers["uniform"]
+    summary = json.loads((RESULTS / "toy" / "toy.json").read_text())
+    settings, claim = ToySettings(), summary["score_claim"]
+    score, paper = summary["mixture"]["score"], summary["uniform"]["paper"]
     verdict = "holds" if claim["holds"] else "does not hold"
     reason = (
         "The weights come from where the paths start, not from the data. It is the single noise level "
         "that fails, not the score: with many noise levels, the default preset's weights are "
-        f"{_weights(ours['mixture']['weights'])}."
+        f"{_weights(summary['mixture']['weights'])}."
         if claim["holds"]
         else ""
     )
@@ -44,13 +43,9 @@ Made by `make reproduce` on two CPU cores. Means over seeds; {settings.n_train:,
 were not finite or left the data's box; W1 is not defined where a path is not finite. The paper gives no figures for these
 sets, only pictures.
 
-## The default preset
+`default` is our preset, `paper` the paper's recipe, `score` a score model of the same size at one noise level.
 
-{_section("toy", ours)}
-
-## The paper's recipe, and a score model at one noise level
-
-{_section("toy-peers", peers)}
+{_section("toy", summary)}
 
 **The paper's claim** that {claim["claim"]} **{verdict}** for a model at one noise level: its weights on the mixture
 (true 0.45, 0.45, 0.10) are {_weights(score["weights"])} from a uniform start and {_weights(score["weights_normal_start"])}
