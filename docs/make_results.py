@@ -9,6 +9,8 @@ from bellman_diffusion.report.toy_report import model_names, toy_table
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
+# Tables take the room of the page's own contents.
+WIDE = "---\nhide: [toc]\n---\n\n"
 
 
 def markdown_table(header, rows) -> str:
@@ -36,7 +38,7 @@ def toy_page() -> str:
         if paper["lost"] > 0.01
         else ""
     )
-    return f"""# Synthetic sets (Section 5.1)
+    return f"""{WIDE}# Synthetic sets (Section 5.1)
 
 Made by `make reproduce` on two CPU cores. Means over seeds; {settings.n_train:,} training points. W1 is exact, between
 {settings.n_compare:,} samples and as many fresh points; the floor is between fresh and fresh points. "Lost" are paths that
@@ -89,7 +91,7 @@ def speed_page() -> str:
         )
         for row in result["rows"]
     ]
-    return f"""# Speed
+    return f"""{WIDE}# Speed
 
 Made by `{result["command"]}` on two CPU cores, everything in one run. "Points" are a training batch or the sampler's
 paths; the networks are the paper's two, with three hidden layers. PyTorch runs eagerly, with one thread or all,
