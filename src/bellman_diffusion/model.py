@@ -143,7 +143,7 @@ def _compile(recipe: Recipe, dim: int) -> _Compiled:
     objective = build_objective(recipe)
     n_second = recipe.batch_size if recipe.pairs == "matched" else recipe.n_references
 
-    def loss(field, key, data, n_rows):
+    def loss(field, _average, key, data, n_rows):
         key_1, key_2, key_loss = jax.random.split(key, 3)
         x1 = data[jax.random.randint(key_1, (recipe.batch_size,), 0, n_rows)]
         x2 = data[jax.random.randint(key_2, (n_second,), 0, n_rows)]

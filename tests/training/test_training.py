@@ -30,7 +30,7 @@ DATA = jnp.asarray(np.random.default_rng(0).normal(size=(64, 2)), jnp.float32)
 CONFIG = {"width": 8}
 
 
-def squared_error(model, key, data, n_rows):
+def squared_error(model, _average, key, data, n_rows):
     x = data[jax.random.randint(key, (16,), 0, n_rows)]
     error = jax.vmap(model)(x)[:, 0] - x[:, 0] * x[:, 1]
     return jnp.mean(error**2), {"largest": jnp.max(jnp.abs(error))}

@@ -105,7 +105,7 @@ def _compile(width: int, depth: int, sigma: float, dim: int):
     def init(key: Key[Array, ""]) -> ScoreField:
         return ScoreField(mlp(key, dim, dim, width, depth))
 
-    def loss(field, key, data, n_rows):
+    def loss(field, _average, key, data, n_rows):
         key_rows, key_noise = jax.random.split(key)
         x = data[jax.random.randint(key_rows, (_BATCH,), 0, n_rows)]
         noise = jax.random.normal(key_noise, x.shape)

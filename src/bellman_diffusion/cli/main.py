@@ -7,6 +7,7 @@ import typer
 
 from bellman_diffusion import __version__
 from bellman_diffusion.cli.demo import demo
+from bellman_diffusion.cli.plan import plan
 from bellman_diffusion.cli.reproduce import reproduce
 from bellman_diffusion.errors import BellmanError
 
@@ -40,6 +41,7 @@ def _main(
 
 
 app.command()(demo)
+app.command()(plan)
 app.add_typer(reproduce, name="reproduce")
 
 

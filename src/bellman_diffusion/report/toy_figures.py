@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-mpl.use("Agg")
+from bellman_diffusion.report.figure import new_figure, save_figure
 
 _BLUE, _RED, _GREY = "#1f5f99", "#b3362b", "#888888"
 Panels = dict[str, np.ndarray]
@@ -20,13 +18,12 @@ def draw_toy_row(
 ) -> None:
     """One row of panels for one set and model; `others` adds panels of other models' samples."""
     others = others or {}
-    figure = Figure(figsize=(3.2 * (4 + len(others)), 3.3), layout="constrained")
+    figure = new_figure(3.2 * (4 + len(others)), 3.3)
     axes = figure.subplots(1, 4 + len(others))
     draw = _draw_line if panels["data"].shape[1] == 1 else _draw_plane
     draw(axes, panels, others)
     figure.suptitle(title)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def _draw_line(axes: Any, panels: Panels, others: dict[str, Panels]) -> None:

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-# loss(model, key, data, n_rows) → the loss to minimise and figures to log.
-Loss = Callable[[Any, Key[Array, ""], Array, Array], tuple[Array, dict[str, Array]]]
+# loss(model, average, key, data, n_rows) → the loss to minimise and figures to log. `average` is the
+# running average of the model: slow enough to give targets for a model that learns from itself.
+Loss = Callable[[Any, Any, Key[Array, ""], Any, Array], tuple[Array, dict[str, Array]]]
 
 
 class TrainState(NamedTuple):
@@ -73,7 +74,8 @@ def make_program(
 
     def one_step(state: TrainState, step, n_steps, key, data, n_rows):
         def objective(params):
-            return loss(eqx.combine(params, static), jax.random.fold_in(key, step), data, n_rows)
+            model, average = (eqx.combine(p, static) for p in (params, state.average))
+            return loss(model, average, jax.random.fold_in(key, step), data, n_rows)
 
         (value, figures), gradient = jax.value_and_grad(objective, has_aux=True)(state.params)
         updates, moments = transform.update(gradient, state.moments)

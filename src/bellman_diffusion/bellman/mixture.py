@@ -1,0 +1,89 @@
+"""Return laws as sums of Gaussians: every figure is a closed form."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.scipy import stats
+from jaxtyping import Array, Float
+
+from bellman_diffusion.bellman.basis import GaussianBasis
+from bellman_diffusion.bellman.distribution import ReturnDistribution
+from bellman_diffusion.errors import InvalidInputError
+
+# Beyond the outermost centres a law has only the tails of its outermost functions.
+_TAIL = 6.0
+
+
+class MixtureReturn(ReturnDistribution):
+    """Σ_k c_k N(μ_k, σ²), for a batch of coefficients.
+
+    Also C51's law: its atoms are the centres, and σ is what it is smoothed by when shown.
+    """
+
+    coefficients: Float[Array, "*batch k"]
+    centres: Float[Array, " k"]
+    sigma: Float[Array, ""]
+
+    @classmethod
+    def create(cls, coefficients: Any, basis: GaussianBasis) -> "MixtureReturn":
+        """The laws with these coefficients over a one-dimensional basis."""
+        if basis.dim != 1:
+            raise InvalidInputError("the return is a vector: use JointReturn")
+        return cls(
+            coefficients=jnp.asarray(coefficients, jnp.float32),
+            centres=jnp.asarray(basis.centres[:, 0], jnp.float32),
+            sigma=jnp.asarray(basis.sigma, jnp.float32),
+        )
+
+    @property
+    def low(self) -> Float[Array, ""]:
+        """Where the tails begin to vanish."""
+        return self.centres[0] - _TAIL * self.sigma
+
+    @property
+    def high(self) -> Float[Array, ""]:
+        """Where the tails have vanished."""
+        return self.centres[-1] + _TAIL * self.sigma
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The shape of the batch of states."""
+        return self.coefficients.shape[:-1]
+
+    def __getitem__(self, index: Any) -> "MixtureReturn":
+        """The laws of some of the states."""
+        if not self.batch_shape:
+            raise InvalidInputError("this is the law of one state: there is nothing to choose from")
+        return MixtureReturn(self.coefficients[index], self.centres, self.sigma)
+
+    def pdf(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Σ c_k N(x; μ_k, σ²)."""
+        return self._sum(stats.norm.pdf(self._z(x)) / self.sigma)
+
+    def gradient(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Σ c_k N(x; μ_k, σ²) (μ_k − x)/σ²."""
+        z = self._z(x)
+        return self._sum(-z * stats.norm.pdf(z) / self.sigma**2)
+
+    def cdf(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Σ c_k Φ((x − μ_k)/σ)."""
+        return jnp.clip(self._sum(stats.norm.cdf(self._z(x))), 0, 1)
+
+    def mean(self) -> Float[Array, "..."]:
+        """Σ c_k μ_k."""
+        return self.coefficients @ self.centres
+
+    def var(self) -> Float[Array, "..."]:
+        """Σ c_k (μ_k − mean)² + σ²."""
+        apart = self.centres - self.mean()[..., None]
+        return jnp.sum(self.coefficients * apart**2, axis=-1) + self.sigma**2
+
+    def _mean_below(self, x: Float[Array, "... 1"]) -> Float[Array, "... 1"]:
+        z = self._z(x)
+        return self._sum(self.centres * stats.norm.cdf(z) - self.sigma * stats.norm.pdf(z))
+
+    def _z(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        return (jnp.asarray(x)[..., None] - self.centres) / self.sigma
+
+    def _sum(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.sum(self.coefficients[..., None, :] * values, axis=-1)

@@ -1,0 +1,130 @@
+"""Where transitions come from: a finite environment's table, or episodes of any environment."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from jaxtyping import Float
+
+from bellman_diffusion.bellman.mdp import Chain
+from bellman_diffusion.bellman.observations import row_size, to_row
+from bellman_diffusion.errors import InvalidInputError
+
+# A return is taken as known when what was not seen of it is discounted to this share.
+_NEGLIGIBLE = 0.01
+
+
+class Transitions(NamedTuple):
+    """One-step transitions. `terminated` is 1 where nothing follows; truncation is not that."""
+
+    observation: Float[np.ndarray, "n features"]
+    reward: Float[np.ndarray, " n"]
+    following: Float[np.ndarray, "n features"]
+    terminated: Float[np.ndarray, " n"]
+    ended: Float[np.ndarray, " n"]
+    """1 at an episode's last row, terminated or truncated; rows are in order. All 1 where they are not
+    from episodes."""
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+
+class Returns(NamedTuple):
+    """Monte-Carlo returns that are known, and the observations they are from."""
+
+    observation: Float[np.ndarray, "n features"]
+    value: Float[np.ndarray, " n"]
+    starts: np.ndarray
+    """Which of them are an episode's first."""
+
+
+def sample_chain(chain: Chain, n: int, seed: int) -> Transitions:
+    """n transitions of a finite chain from states drawn uniformly."""
+    rng = np.random.default_rng(seed)
+    state = rng.integers(0, chain.n_states, n)
+    # Rows of one state stand together; a uniform number picks among them by their probabilities.
+    order = np.argsort(chain.state, kind="stable")
+    cumulative = np.cumsum(chain.probability[order]) / chain.n_states
+    first = np.searchsorted(chain.state[order], np.arange(chain.n_states))
+    base = np.concatenate([[0.0], cumulative])[first]
+    level = base[state] + rng.uniform(size=n) / chain.n_states
+    row = order[np.minimum(np.searchsorted(cumulative, level, side="right"), len(order) - 1)]
+    # Rounding may step over a state's last row.
+    row = np.where(chain.state[row] == state, row, order[first[state]])
+    return Transitions(
+        state[:, None].astype(np.float32),
+        chain.reward[row, 0].astype(np.float32),
+        chain.following[row][:, None].astype(np.float32),
+        chain.done[row].astype(np.float32),
+        np.ones(n, np.float32),
+    )
+
+
+def collect(
+    env: gym.Env,
+    policy: Callable[[Any], Any],
+    n: int,
+    seed: int,
+    report: Callable[[int, int], None] | None = None,
+) -> Transitions:
+    """n transitions from episodes under a policy of the observation, the last one cut off."""
+    rows = row_size(env.observation_space)
+    observation, following = np.zeros((n, rows), np.float32), np.zeros((n, rows), np.float32)
+    reward, terminated, ended = (np.zeros(n, np.float32) for _ in range(3))
+    now, _ = env.reset(seed=seed)
+    for i in range(n):
+        action = policy(now)
+        _check_action(env, action)
+        observation[i] = to_row(env.observation_space, now)
+        now, r, stop, cut, _ = env.step(action)
+        reward[i] = _check_reward(r)
+        following[i] = to_row(env.observation_space, now)
+        terminated[i], ended[i] = stop, stop or cut
+        if stop or cut:
+            now, _ = env.reset()
+        if report is not None and (i + 1) % 1000 == 0:
+            report(i + 1, n)
+    ended[-1] = 1
+    return Transitions(observation, reward, following, terminated, ended)
+
+
+def known_returns(transitions: Transitions, gamma: float) -> Returns:
+    """The discounted return from each row, where the episode's end is known or too far to matter.
+
+    From a truncated episode only rows are kept after which so many steps were seen that the unknown
+    rest is discounted to nothing; with γ = 1 none is.
+    """
+    value, unknown = partial_returns(transitions, gamma)
+    keep = unknown <= _NEGLIGIBLE
+    starts = np.concatenate([[True], transitions.ended[:-1] > 0])
+    return Returns(transitions.observation[keep], value[keep], starts[keep])
+
+
+def partial_returns(
+    transitions: Transitions, gamma: float
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """What was seen of each row's discounted return, and the discount of what was not (0 at an end)."""
+    value, unknown = np.zeros(len(transitions)), np.zeros(len(transitions))
+    total, rest = 0.0, 0.0
+    for i in range(len(transitions) - 1, -1, -1):
+        if transitions.ended[i]:
+            total, rest = 0.0, float(1 - transitions.terminated[i])
+        total = float(transitions.reward[i]) + gamma * total
+        rest *= gamma
+        value[i], unknown[i] = total, rest
+    return value, unknown
+
+
+def _check_action(env: gym.Env, action: Any) -> None:
+    if not env.action_space.contains(action):
+        raise InvalidInputError(
+            f"the policy returned {action!r}, which is not an action of {env.action_space}: "
+            "return one of its actions"
+        )
+
+
+def _check_reward(reward: Any) -> float:
+    if np.ndim(reward) != 0 or not np.isfinite(reward):
+        raise InvalidInputError(f"the environment's reward {reward!r} is not a finite number")
+    return float(reward)

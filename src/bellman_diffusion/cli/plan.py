@@ -1,0 +1,175 @@
+"""`bellman plan`: the whole return distribution of a policy."""
+
+import re
+import sys
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bellman_diffusion.bellman.learn import Mode
+from bellman_diffusion.bellman.plan import PlanSettings
+from bellman_diffusion.bellman.plan import plan as make_plan
+from bellman_diffusion.bellman.planner import Planner
+from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.report.plan_report import (
+    quality_table,
+    risk_figures,
+    risk_table,
+    start_observations,
+    write_plan_report,
+)
+from bellman_diffusion.training import NoProgress, RichProgress, RunFolder
+from bellman_diffusion.training.files import write_json
+
+
+def plan(
+    env_id: Annotated[str | None, typer.Argument(help="A Gymnasium environment's id.")] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="optimal, random, module:function, a .npy table, or a Stable-Baselines3 .zip."
+        ),
+    ] = "optimal",
+    epsilon: Annotated[float, typer.Option(help="Share of random actions mixed in.")] = 0.0,
+    gamma: Annotated[float, typer.Option(help="Discount, in (0, 1].")] = 0.99,
+    map_name: Annotated[
+        str | None, typer.Option("--map", help="FrozenLake's map, such as 4x4 or 8x8.")
+    ] = None,
+    env_option: Annotated[
+        list[str] | None,
+        typer.Option("--env-option", help="name=value, given to the environment; may be repeated."),
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(help="default, paper (Algorithm 3, plain backup, L2) or c51.")
+    ] = "default",
+    samples: Annotated[
+        int | None, typer.Option(min=100, help="Learn from so many one-step transitions.")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Solve from the transition table (the default).")
+    ] = False,
+    functions: Annotated[int, typer.Option(min=2, help="Gaussians, or C51's atoms.")] = 41,
+    sigma: Annotated[
+        float | None, typer.Option(help="Smoothing; by default the functions' spacing.")
+    ] = None,
+    support: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="The range of returns, low and high; found if not given."),
+    ] = None,
+    max_iter: Annotated[int, typer.Option(min=1, help="Training steps with --samples.")] = 10_000,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The run's folder; by default runs/plan-ENV.")
+    ] = None,
+    load: Annotated[
+        Path | None, typer.Option(help="Show a saved planner instead of making one.")
+    ] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """The whole return distribution of a policy, with risk figures and a judgement of its accuracy.
+
+    Writes planner.bellman, figures and report.html into the run's folder. Run again with the same
+    options to go on where it stopped.
+    """
+    if load is not None:
+        _show(Planner.load(load), None, seed, quiet, as_json)
+        return
+    if env_id is None:
+        raise InvalidInputError("name an environment, as in: bellman plan FrozenLake-v1")
+    if exact and samples is not None:
+        raise InvalidInputError("--exact and --samples exclude each other: give one")
+    options = _options(env_option or []) | ({"map_name": map_name} if map_name else {})
+    settings = PlanSettings(
+        env_id=env_id,
+        policy=policy,
+        epsilon=epsilon,
+        gamma=gamma,
+        mode=_mode(mode),
+        functions=functions,
+        sigma=sigma,
+        support=support,
+        samples=samples,
+        max_iter=max_iter,
+        seed=seed,
+        env_options=options,
+    )
+    folder = out or Path("runs") / f"plan-{re.sub(r'[^A-Za-z0-9.]+', '-', env_id)}"
+    planner = _run(settings, folder, quiet)
+    planner.save(folder / "planner.bellman")
+    write_json(folder / "figures.json", planner.meta["figures"])
+    report = write_plan_report(folder, planner, _command(), seed)
+    _show(planner, report, seed, quiet, as_json)
+
+
+def _run(settings: PlanSettings, folder: Path, quiet: bool) -> Planner:
+    def say(text: str) -> None:
+        if not quiet:
+            sys.stderr.write(f"{text}\n")
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RuntimeWarning)
+        if settings.samples is None:
+            planner = make_plan(settings, report=say)
+        else:
+            progress = NoProgress() if quiet else RichProgress(f"plan {settings.env_id}")
+            run = RunFolder(folder, asdict(settings))
+            planner = make_plan(settings, run=run, progress=progress, report=say)
+    # A warning is part of the result: it is shown even to --quiet, on stderr.
+    for warning in caught:
+        if issubclass(warning.category, RuntimeWarning):
+            sys.stderr.write(f"bellman: warning: {warning.message}\n")
+    return planner
+
+
+def _show(
+    planner: Planner, report: Path | None, seed: int, quiet: bool, as_json: bool
+) -> None:
+    risks = risk_figures(planner, start_observations(planner, seed))
+    meta = planner.meta
+    show(risk_table(risks), f"Return of the {meta['policy']} policy", quiet=quiet or as_json)
+    show(quality_table(meta["figures"]), "How right it is", quiet=quiet or as_json)
+    if as_json:
+        described = {key: value for key, value in meta.items() if key != "figures"}
+        shown = {"report": str(report)} if report else {}
+        print_json(meta["figures"] | {"starts": risks, "planner": described} | shown)
+    elif report is not None and not quiet:
+        typer.echo(f"Report: {report}")
+
+
+def _mode(name: str) -> Mode:
+    modes: tuple[Mode, ...] = ("default", "paper", "c51")
+    for mode in modes:
+        if name == mode:
+            return mode
+    raise InvalidInputError(f"--mode {name!r}: choose {', '.join(modes)}")
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidInputError(f"--env-option {pair!r}: write name=value")
+        options[name] = _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _command() -> str:
+    return " ".join(["bellman", *sys.argv[1:]])
