@@ -40,7 +40,7 @@ def random_chain(seed, n_states=6, n_rewards=3, dim=1):
                 (
                     float(q),
                     int(rng.integers(n_states)),
-                    rewards[rng.integers(n_rewards)] if dim > 1 else rewards[rng.integers(n_rewards)][0],
+                    rewards[rng.integers(n_rewards)],
                     bool(rng.uniform() < 0.2),
                 )
                 for q in p

@@ -50,7 +50,9 @@ def test_density_and_gradient_are_those_of_the_moved_variable(dim, noise_preserv
 def test_cdf_backup_is_the_integral_of_the_density_backup(noise_preserving):
     backup, reward = Backup(0.9, 0.3, noise_preserving), jnp.array([0.4])
     density = on_line(backup.scalar(wave, reward))
-    primitive = jnp.concatenate([jnp.zeros(1), jnp.cumsum((on_line(wave)[1:] + on_line(wave)[:-1]) / 2) * STEP])
+    values = on_line(wave)
+    pieces = np.cumsum((values[1:] + values[:-1]) / 2) * STEP
+    primitive = jnp.concatenate([jnp.zeros(1), pieces])
     cdf = on_line(backup.cdf(lambda x: jnp.interp(x[0], X, primitive), reward))
     assert np.allclose(np.cumsum(density) * STEP, cdf, atol=2e-3)
 
@@ -68,7 +70,7 @@ def test_backup_is_linear_in_the_field():
     [("wasserstein", 1.0), ("cramer", 0.5), ("l2_density", -0.5), ("l2_gradient", -1.5)],
 )
 def test_plain_backup_multiplies_distances_by_powers_of_gamma(metric, power):
-    """W1: γ; Cramér: √γ; L2 of densities: γ^(−1/2); L2 of gradients: γ^(−3/2). Linear, not contracting."""
+    """W1: γ; Cramér: √γ; L2 of densities: γ^(−1/2); L2 of gradients: γ^(−3/2)."""
     gamma, reward = 0.7, jnp.array([0.2])
     backup = Backup(gamma, 0.3, noise_preserving=False)
     first, second = bump(-0.5, 0.5), bump(0.6, 0.8)

@@ -100,8 +100,8 @@ def test_l2_inner_products_are_integrals_of_densities():
 
 def test_c51_shares_a_points_mass_between_its_neighbours():
     projection = CategoricalProjection(GaussianBasis.on_interval(0, 1, 5))
-    assert np.allclose(projection.points(np.array([0.3]))[:, 0], [0, 0.8, 0.2, 0, 0])
-    assert np.allclose(projection.points(np.array([7.0]))[:, 0], [0, 0, 0, 0, 1])
+    assert np.allclose(projection.points(np.array([[0.3]]))[:, 0], [0, 0.8, 0.2, 0, 0])
+    assert np.allclose(projection.points(np.array([[7.0]]))[:, 0], [0, 0, 0, 0, 1])
 
 
 def test_vector_returns_have_the_moments_of_their_bellman_equations():

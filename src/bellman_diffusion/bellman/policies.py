@@ -66,7 +66,11 @@ def with_random(
     def act(observation: Any) -> Any:
         if epsilon and rng.uniform() < epsilon:
             return env.action_space.sample()
-        return as_action(env, policy(observation), rng)
+        try:
+            chosen = policy(observation)
+        except Exception as error:
+            raise InvalidInputError(f"the policy failed on {observation!r}: {error!r}") from error
+        return as_action(env, chosen, rng)
 
     return act
 

@@ -89,23 +89,25 @@ class BasisProjection:
 
 
 class CategoricalProjection:
-    """C51: atoms at evenly spaced centres of one dimension; σ only smooths what is reported."""
+    """C51: atoms on an even grid (a product of grids); σ only smooths what is reported."""
 
     def __init__(self, basis: GaussianBasis) -> None:
         self.basis = basis
+        ticks = [np.unique(basis.centres[:, d]) for d in range(basis.dim)]
+        self._spacing = np.array([t[1] - t[0] for t in ticks])
 
-    def points(self, at: Float[np.ndarray, " n"]) -> Float[np.ndarray, "k n"]:
-        """Each point's mass, shared between its neighbours by their distances."""
-        centres = self.basis.centres[:, 0]
-        apart = np.clip(at, centres[0], centres[-1])[None] - centres[:, None]
-        return np.clip(1 - np.abs(apart) / (centres[1] - centres[0]), 0, 1)
+    def points(self, at: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "k n"]:
+        """Each point's mass, shared between its neighbours along each axis by their distances."""
+        at = np.clip(at, self.basis.low, self.basis.high)
+        apart = (at[None] - self.basis.centres[:, None]) / self._spacing
+        return np.prod(np.clip(1 - np.abs(apart), 0, 1), axis=-1)
 
     def backed_up(
         self, reward: Float[np.ndarray, " dim"], gamma: float
     ) -> Float[np.ndarray, "k k"]:
         """The atom at μ moves to r + γμ."""
-        return self.points(reward[0] + gamma * self.basis.centres[:, 0])
+        return self.points(reward + gamma * self.basis.centres)
 
     def terminal(self, reward: Float[np.ndarray, " dim"]) -> Float[np.ndarray, " k"]:
         """All mass at r."""
-        return self.points(np.asarray(reward)[:1])[:, 0]
+        return self.points(np.asarray(reward)[None])[:, 0]

@@ -13,7 +13,6 @@ from bellman_diffusion.bellman.mixture import MixtureReturn
 from bellman_diffusion.bellman.observations import Encoder
 from bellman_diffusion.bellman.tabulated import TabulatedReturn
 from bellman_diffusion.bellman.whitening import Whitening
-from bellman_diffusion.fields.network_pair import NetworkPair
 from bellman_diffusion.fields.networks import mlp
 
 Rows = Float[Array, "n features"]
@@ -120,11 +119,18 @@ class CategoricalField(BasisField):
         return jax.nn.softmax(self.logits(rows))
 
 
+class ReturnNetworks(eqx.Module):
+    """Two independent networks of (return, state): s before its softplus, and g."""
+
+    scalar: eqx.nn.MLP
+    gradient: eqx.nn.MLP
+
+
 class PaperField(ReturnField):
     """The paper's two networks s(x, z) and g(x, z) (Appendix D), over returns scaled to [−1, 1]."""
 
     encoder: Encoder
-    network: NetworkPair
+    network: ReturnNetworks
     low: Float[Array, ""]
     high: Float[Array, ""]
     n_grid: int = eqx.field(static=True, default=400)
@@ -134,14 +140,13 @@ class PaperField(ReturnField):
         cls, key: Key[Array, ""], encoder: Encoder, basis: GaussianBasis, width: int, depth: int
     ) -> "PaperField":
         """Random networks; the basis gives only the span of returns, widened by its smoothing."""
-        pair = NetworkPair.create(key, encoder.size + 1, width, depth)
-        # The gradient field has one component here: the derivative along the return.
-        gradient = mlp(jax.random.fold_in(key, 1), encoder.size + 1, 1, width, depth)
-        pair = eqx.tree_at(lambda p: p.gradient_network, pair, gradient)
+        n_in = encoder.size + 1
+        keys = jax.random.split(key)
+        networks = ReturnNetworks(*(mlp(k, n_in, "scalar", width, depth) for k in keys))
         margin = 4 * basis.sigma
         return cls(
             encoder=encoder,
-            network=pair,
+            network=networks,
             low=jnp.asarray(basis.low[0] - margin, jnp.float32),
             high=jnp.asarray(basis.high[0] + margin, jnp.float32),
         )
@@ -151,10 +156,9 @@ class PaperField(ReturnField):
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """s and g at one return x from one state."""
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
-        s, g = self.network.scalar_and_gradient(
-            jnp.concatenate([((x - middle) / half)[None], self.encoder(row)])
-        )
-        return s / half, g[0] / half**2
+        inputs = jnp.concatenate([((x - middle) / half)[None], self.encoder(row)])
+        s = jax.nn.softplus(self.network.scalar(inputs))
+        return s / half, self.network.gradient(inputs) / half**2
 
     def distribution(self, rows: Rows) -> TabulatedReturn:
         """The fields on a grid over the span."""

@@ -5,9 +5,17 @@ from typing import Annotated
 
 import typer
 
+from bellman_diffusion.bellman.plan import PlanSettings, plan
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.experiments.toy import ToySettings, run_toy
-from bellman_diffusion.report.toy_report import toy_table, write_toy_report
+from bellman_diffusion.report.page import write_page
+from bellman_diffusion.report.plan_report import (
+    plan_sections,
+    risk_figures,
+    risk_table,
+    start_observations,
+)
+from bellman_diffusion.report.toy_report import toy_sections, toy_table
 
 
 def demo(
@@ -18,12 +26,19 @@ def demo(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Learn three synthetic sets, sample them, and write a report with the figures."""
+    """Learn three synthetic sets, plan in FrozenLake, and write one report with the figures."""
+    silent = quiet or as_json
     settings = ToySettings(n_repeats=2)
     summary = run_toy(out, models=("default",), seeds=(seed,), settings=settings, quiet=quiet)
-    report = write_toy_report(out, summary, f"bellman demo --seed {seed}")
-    show(toy_table(summary), "Synthetic sets", quiet=quiet or as_json)
+    show(toy_table(summary), "Synthetic sets", quiet=silent)
+    planner = plan(PlanSettings("FrozenLake-v1"))
+    planner.save(out / "planner.bellman")
+    risks = risk_figures(planner, start_observations(planner, seed))
+    show(risk_table(risks), "FrozenLake: return of the optimal policy", quiet=silent)
+    sections = [*toy_sections(out, summary), *plan_sections(out, planner, seed)]
+    report = write_page(out / "report.html", "Demo", f"bellman demo --seed {seed}", sections)
     if as_json:
-        print_json(summary | {"report": str(report)})
+        figures = planner.meta["figures"] | {"starts": risks}
+        print_json(summary | {"frozenlake": figures, "report": str(report)})
     elif not quiet:
         typer.echo(f"Report: {report}")

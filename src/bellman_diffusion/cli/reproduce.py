@@ -1,14 +1,32 @@
 """`bellman reproduce`: the paper's figures and tables."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.experiments.frozenlake import run_frozenlake
+from bellman_diffusion.experiments.linearity import run_linearity
+from bellman_diffusion.experiments.maze_chain import ChainSettings, run_chain
 from bellman_diffusion.experiments.toy import MODELS, ModelName, ToySettings, run_toy
+from bellman_diffusion.experiments.treasure import run_treasure
+from bellman_diffusion.report.bellman_report import (
+    chain_table,
+    frozenlake_table,
+    linearity_table,
+    treasure_table,
+    write_chain_report,
+    write_frozenlake_report,
+    write_linearity_report,
+    write_treasure_report,
+)
+from bellman_diffusion.report.page import Table
 from bellman_diffusion.report.toy_report import toy_table, write_toy_report
+from bellman_diffusion.training import NoProgress, RichProgress
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="Where results and the report go.")]
 
 reproduce = typer.Typer(help="Reproduce the paper's figures and tables.", no_args_is_help=True)
 
@@ -27,9 +45,7 @@ def toy(
     models: Annotated[
         str, typer.Option(help="Which models, separated by commas; the first leads.")
     ] = ",".join(MODELS),
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where results and the report go.")
-    ] = Path("runs/toy"),
+    out: Out = Path("runs/toy"),
     max_iter: Annotated[
         int | None, typer.Option(min=1, help="Training steps; by default each model's own.")
     ] = None,
@@ -52,7 +68,73 @@ def toy(
     if max_iter is not None:
         command += f" --max-iter {max_iter}"
     report = write_toy_report(out, summary, command)
-    show(toy_table(summary), "Synthetic sets", quiet=quiet or as_json)
+    _end(summary, toy_table(summary), "Synthetic sets", report, quiet, as_json)
+
+
+@reproduce.command()
+def frozenlake(
+    seed: Seed = 0,
+    out: Out = Path("runs/frozenlake"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """The maze figure (Section 5.3) and the accuracy of planners by what they are made of."""
+    summary = run_frozenlake(out)
+    command = f"bellman reproduce frozenlake --seed {seed}"
+    report = write_frozenlake_report(out, summary, command, seed)
+    _end(summary, frozenlake_table(summary), "FrozenLake", report, quiet, as_json)
+
+
+@reproduce.command()
+def linearity(
+    seed: Seed = 0,
+    out: Out = Path("runs/linearity"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Section 2's argument: the bias of one-step updates of energies, scores, log-densities, fields."""
+    summary, pictures = run_linearity(out, seed)
+    command = f"bellman reproduce linearity --seed {seed}"
+    report = write_linearity_report(out, summary, pictures, command)
+    _end(summary, linearity_table(summary), "Linearity", report, quiet, as_json)
+
+
+@reproduce.command()
+def chain(
+    seed: Seed = 0,
+    largest: Annotated[int, typer.Option(min=16, help="The largest maze, in blocks.")] = 512,
+    out: Out = Path("runs/chain"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Appendix D.1: environment steps of full trajectories against one-step updates."""
+    blocks = tuple(n for n in ChainSettings().blocks if n <= largest)
+    progress = NoProgress() if quiet else RichProgress("mazes")
+    summary = run_chain(out, seed, ChainSettings(blocks=blocks), progress)
+    command = f"bellman reproduce chain --seed {seed} --largest {largest}"
+    report = write_chain_report(out, summary, command)
+    _end(summary, chain_table(summary), "Trajectories", report, quiet, as_json)
+
+
+@reproduce.command()
+def treasure(
+    seed: Seed = 0,
+    out: Out = Path("runs/treasure"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """The joint law of two returns: fields against histograms in the plane."""
+    summary, extras = run_treasure(out, seed)
+    report = write_treasure_report(
+        out, summary, extras, f"bellman reproduce treasure --seed {seed}"
+    )
+    _end(summary, treasure_table(summary), "Two returns", report, quiet, as_json)
+
+
+def _end(
+    summary: dict[str, Any], table: Table, title: str, report: Path, quiet: bool, as_json: bool
+) -> None:
+    show(table, title, quiet=quiet or as_json)
     if as_json:
         print_json(summary | {"report": str(report)})
     elif not quiet:

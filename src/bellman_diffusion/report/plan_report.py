@@ -68,6 +68,12 @@ def quality_table(figures: dict[str, Any]) -> Table:
 
 def write_plan_report(out: Path, planner: Planner, command: str, seed: int = 0) -> Path:
     """Draw the laws and write `report.html`."""
+    sections = plan_sections(out, planner, seed)
+    return write_page(out / "report.html", f"Plan: {planner.meta['env_id']}", command, sections)
+
+
+def plan_sections(out: Path, planner: Planner, seed: int = 0) -> list[Section]:
+    """The parts of the report."""
     meta = planner.meta
     observations = start_observations(planner, seed)
     names = [f"state {_short(_plain(o))}" for o in observations]
@@ -84,12 +90,11 @@ def write_plan_report(out: Path, planner: Planner, command: str, seed: int = 0) 
         + f", smoothed by N(0, σ²) with σ = {meta['sigma']:.4g}, over {meta['functions']} functions on "
         f"[{meta['support'][0]:.4g}, {meta['support'][1]:.4g}]."
     )
-    sections = [
-        Section("The return from the start", text, risk_table(risk_figures(planner, observations))),
+    return [
+        Section(f"{meta['env_id']}: the return from the start", text, risk_table(risk_figures(planner, observations))),
         Section("Its law", pictures=[(picture, "Laws of the return")]),
         Section("How right it is", table=quality_table(meta["figures"])),
     ]
-    return write_page(out / "report.html", f"Plan: {meta['env_id']}", command, sections)
 
 
 def _exact(planner: Planner, observations: Sequence[Any]) -> Exact | None:

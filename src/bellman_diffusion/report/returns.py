@@ -13,7 +13,7 @@ from bellman_diffusion.report.figure import new_figure, save_figure
 
 _COLOURS = ("#1f5f99", "#c2571a", "#3c8d40", "#7d4fa0")
 # Under the learned law, wide and pale: what sticks out is the error.
-_EXACT = {"color": "0.8", "linewidth": 5, "zorder": 0}
+EXACT_STYLE = {"color": "0.8", "linewidth": 5, "zorder": 0}
 # (x, densities of each state, gradients of each state)
 Exact = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -66,8 +66,8 @@ def draw_laws(
         right.plot(levels, tails[i], color=colour, linestyle="--", label=f"{name}: CVaR")
         if exact is not None:
             label = "exact" if i == 0 else None
-            left.plot(exact[0], exact[1][i], label=label, **_EXACT)
-            middle.plot(exact[0], exact[2][i], **_EXACT)
+            left.plot(exact[0], exact[1][i], label=label, **EXACT_STYLE)
+            middle.plot(exact[0], exact[2][i], **EXACT_STYLE)
     if exact is not None:
         left.set_xlim(x[0], x[-1])
         middle.set_xlim(x[0], x[-1])

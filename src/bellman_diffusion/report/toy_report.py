@@ -35,11 +35,16 @@ def toy_table(summary: dict[str, Any]) -> Table:
 
 def write_toy_report(out: Path, summary: dict[str, Any], command: str) -> Path:
     """Draw the figures of the first seed and write `report.html`."""
-    sections = [
-        Section("Figures", _introduction(summary), toy_table(summary)),
+    sections = toy_sections(out, summary)
+    return write_page(out / "report.html", "Synthetic sets (Section 5.1)", command, sections)
+
+
+def toy_sections(out: Path, summary: dict[str, Any]) -> list[Section]:
+    """The parts of the report."""
+    return [
+        Section("Synthetic sets", _introduction(summary), toy_table(summary)),
         *(_set_section(out, toy, summary) for toy in TOY_SETS),
     ]
-    return write_page(out / "report.html", "Synthetic sets (Section 5.1)", command, sections)
 
 
 def _introduction(summary: dict[str, Any]) -> str:

@@ -82,6 +82,5 @@ class RichProgress:
 
     def update(self, step: int, n_steps: int, metrics: Mapping[str, float]) -> None:
         """Move the bar and show the loss."""
-        self._bar.update(
-            self._task, completed=step, total=n_steps, loss=f"{metrics.get('loss', 0.0):.4g}"
-        )
+        loss = f"{metrics['loss']:.4g}" if "loss" in metrics else "–"
+        self._bar.update(self._task, completed=step, total=n_steps, loss=loss)

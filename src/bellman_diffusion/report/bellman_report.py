@@ -1,0 +1,156 @@
+"""Reports of the Bellman experiments: a table, a picture, the paper's claim and our verdict."""
+
+from pathlib import Path
+from typing import Any
+
+from bellman_diffusion.bellman.judge import exact_cdf
+from bellman_diffusion.experiments.frozenlake import (
+    GAMMA,
+    SHOWN,
+    SIGMA,
+    lake_chain,
+    shown_laws,
+    trajectory,
+)
+from bellman_diffusion.report.bellman_figures import draw_chain, draw_linearity, draw_treasure
+from bellman_diffusion.report.frozenlake_figures import draw_trajectory
+from bellman_diffusion.report.page import Section, Table, write_page
+from bellman_diffusion.report.returns import exact_fields
+
+
+def frozenlake_table(summary: dict[str, Any]) -> Table:
+    """Accuracy by method and number of functions or atoms."""
+    rows = [
+        (
+            row["method"],
+            str(row["n"]),
+            *(_small(row[name]) for name in ("w1_worst", "w1_mean", "mean_error_worst")),
+        )
+        for row in summary["rows"]
+    ]
+    return Table(("method", "functions or atoms", "worst W1", "mean W1", "worst mean error"), rows)
+
+
+def write_frozenlake_report(out: Path, summary: dict[str, Any], command: str, seed: int) -> Path:
+    """The table, and the maze figure for each mode."""
+    chain, frames = lake_chain(), trajectory(seed)
+    x, cdf, _ = exact_cdf(chain, GAMMA, SIGMA)
+    exact = exact_fields(x, cdf)
+    pictures = []
+    for mode, laws in shown_laws(chain).items():
+        title = f"FrozenLake, {mode}, {SHOWN[mode]} functions or atoms"
+        path = out / "figures" / f"frozenlake-{mode}.png"
+        pictures.append((draw_trajectory(path, title, frames, laws, exact), title))
+    text = (
+        f"γ = {GAMMA}, smoothed by σ = {SIGMA}; dynamic programming to the fixed point, against the "
+        "exact law of every state. "
+        + frozenlake_verdict(summary)
+    )
+    sections = [
+        Section("Accuracy", text, frozenlake_table(summary)),
+        Section("A whole trajectory", pictures=pictures),
+    ]
+    return write_page(out / "report.html", "FrozenLake (Section 5.3)", command, sections)
+
+
+def frozenlake_verdict(summary: dict[str, Any]) -> str:
+    """What the paper says of its figure, beside ours."""
+    return (
+        "The paper: the expected return shifts from 0.5 to 1 on the way to the goal. Ours: "
+        f"{summary['mean_at_start']:.2f} at the start and {summary['mean_beside_goal']:.2f} beside the "
+        "goal, which a slippery step may still miss."
+    )
+
+
+def linearity_table(summary: dict[str, Any]) -> Table:
+    """The error after one, ten and all backups."""
+    rows = []
+    for name, curve in summary["curves"].items():
+        mean = curve["w1_mean"]
+        picked = (mean[0], mean[min(9, len(mean) - 1)], mean[-1], curve["w1_worst"][-1])
+        rows.append((name, "", *(_small(v) for v in picked), _small(curve["least_mass"])))
+    n = len(next(iter(summary["curves"].values()))["w1_mean"])
+    header = ("what is averaged", "", "W1 after 1", "after 10", f"after {n}", "worst", "least mass")
+    return Table(header, rows)
+
+
+def write_linearity_report(
+    out: Path, summary: dict[str, Any], pictures: dict[str, Any], command: str
+) -> Path:
+    """The table and the picture."""
+    path = draw_linearity(out / "figures" / "linearity.png", summary, pictures)
+    text = (
+        "Each kind of model starts from the exact law and is backed up by averaging over what follows, "
+        f"exactly or over {summary['n_samples']} sampled transitions of each state. {verdict(summary)}"
+    )
+    sections = [
+        Section("Bias of one-step updates", text, linearity_table(summary), [(path, "Linearity")])
+    ]
+    return write_page(out / "report.html", "Linearity (Section 2)", command, sections)
+
+
+def chain_table(summary: dict[str, Any]) -> Table:
+    """Environment steps by N and way of learning."""
+    rows = [
+        (way, f"N^{summary['exponent'][way]:.2f}", *(f"{s:.3g}" for s in steps))
+        for way, steps in summary["steps"].items()
+    ]
+    return Table(("way of learning", "growth", *(f"N = {n}" for n in summary["blocks"])), rows)
+
+
+def write_chain_report(out: Path, summary: dict[str, Any], command: str) -> Path:
+    """The table and the curve."""
+    path = draw_chain(out / "figures" / "chain.png", summary)
+    text = f"Means over {len(summary['seeds'])} seeds. {verdict(summary)}"
+    sections = [
+        Section("Environment steps", text, chain_table(summary), [(path, "Steps by blocks")])
+    ]
+    return write_page(out / "report.html", "Trajectories (Appendix D.1)", command, sections)
+
+
+def treasure_table(summary: dict[str, Any]) -> Table:
+    """Marginals and correlation by model and size."""
+    rows = [
+        (
+            row["model"],
+            str(row["n"]),
+            *(f"{w:.4f}" for w in row["w1_relative"]),
+            f"{row['correlation']:.3f}",
+            f"{row['correlation_error']:.3f}",
+        )
+        for row in summary["rows"]
+    ]
+    header = ("model", "functions or atoms", "W1 gold", "W1 silver", "correlation", "its error")
+    return Table(header, rows)
+
+
+def write_treasure_report(
+    out: Path, summary: dict[str, Any], extras: dict[str, Any], command: str
+) -> Path:
+    """The table and the joint density."""
+    path = draw_treasure(out / "figures" / "treasure.png", extras, _chosen(extras))
+    text = (
+        f"W1 relative to the range of each return, against {summary['n_episodes']:,} simulated "
+        f"episodes; their correlation is {summary['correlation_monte_carlo']:.3f}."
+    )
+    sections = [Section("Two returns", text, treasure_table(summary), [(path, "The joint law")])]
+    return write_page(out / "report.html", "Vector returns", command, sections)
+
+
+def _chosen(extras: dict[str, Any]) -> tuple[str, str]:
+    fields = [name for name in extras["laws"] if "functions" in name]
+    histograms = [name for name in extras["laws"] if "atoms" in name]
+    return fields[min(1, len(fields) - 1)], histograms[-1]
+
+
+def verdict(summary: dict[str, Any]) -> str:
+    """The claim and whether it holds."""
+    limits = f"; {summary['limits']}" if "limits" in summary else ""
+    return (
+        f"The paper's claim that {summary['claim']} "
+        f"{'holds' if summary['holds'] else 'does not hold'} here{limits}."
+    )
+
+
+def _small(value: float | None) -> str:
+    return "diverged" if value is None else f"{value:.2g}"
