@@ -5,6 +5,16 @@ import shutil
 from pathlib import Path
 
 from bellman_diffusion.experiments.toy import ToySettings
+from bellman_diffusion.report.bellman_report import (
+    chain_table,
+    frozenlake_table,
+    frozenlake_verdict,
+    linearity_table,
+    planning_table,
+    planning_text,
+    treasure_table,
+    verdict,
+)
 from bellman_diffusion.report.toy_report import model_names, toy_table
 
 DOCS = Path(__file__).parent
@@ -60,14 +70,89 @@ from a normal one. {reason}
 def _section(name: str, summary: dict) -> str:
     """A run's command, table and pictures."""
     table, seeds = toy_table(summary), summary["seeds"]
-    pictures = []
-    for picture in sorted((RESULTS / name / "figures").glob("*.png")):
-        shutil.copy(picture, DOCS / "pictures" / picture.name)
-        pictures.append(f"![{picture.stem}](pictures/{picture.name})")
     models = ",".join(model_names(summary))
     command = f"bellman reproduce toy --seed {seeds[0]} --seeds {len(seeds)} --models {models}"
     parts = [f"```console\n$ {command} --out results/{name}\n```"]
-    return "\n\n".join([*parts, markdown_table(table.header, table.rows), *pictures])
+    return "\n\n".join([*parts, _table(table), _pictures(name)])
+
+
+def planning_page() -> str:
+    """Appendix D and what belongs to it."""
+    lake, lines, chain, treasure, plans = (
+        json.loads((RESULTS / name / f"{name}.json").read_text())
+        for name in ("frozenlake", "linearity", "chain", "treasure", "planning")
+    )
+    return f"""{WIDE}# Planning (Sections 2 and 5.3, Appendix D)
+
+Made by `make reproduce` on two CPU cores.
+
+## The maze figure
+
+{_command("frozenlake")}
+
+{frozenlake_verdict(lake)} Dynamic programming to the fixed point on slippery FrozenLake 4×4 under the optimal policy,
+γ = {lake["gamma"]}, every state's law against the exact one, both smoothed by σ = {lake["sigma"]}:
+
+{_table(frozenlake_table(lake))}
+
+{_pictures("frozenlake")}
+
+## From transitions
+
+{_command("planning", f"--seed {plans['seeds'][0]} --seeds {len(plans['seeds'])}")}
+
+{planning_text(plans)}
+
+{_table(planning_table(plans))}
+
+## Linearity
+
+{_command("linearity")}
+
+Each kind of model starts from the exact law and is backed up by averaging over what follows. {verdict(lines)}
+
+{_table(linearity_table(lines))}
+
+{_pictures("linearity")}
+
+## The cost of trajectories
+
+{_command("chain")}
+
+{verdict(chain)}
+
+{_table(chain_table(chain))}
+
+{_pictures("chain")}
+
+## Vector returns
+
+{_command("treasure")}
+
+A random walk on a 4×4 grid with two kinds of treasure. W1 relative to each return's range, against
+{treasure["n_episodes"]:,} simulated episodes, whose correlation is {treasure["correlation_monte_carlo"]:.3f}.
+
+{_table(treasure_table(treasure))}
+
+{_pictures("treasure")}
+"""
+
+
+def _command(name: str, options: str = "") -> str:
+    return f"```console\n$ bellman reproduce {name} {options + ' ' if options else ''}--out results/{name}\n```"
+
+
+def _table(table) -> str:
+    return markdown_table(table.header, table.rows)
+
+
+def _pictures(name: str) -> str:
+    """Copy a run's pictures beside the pages and show them."""
+    shown = []
+    for picture in sorted((RESULTS / name / "figures").glob("*.png")):
+        shutil.copy(picture, DOCS / "pictures" / picture.name)
+        shown.append(f"![{picture.stem}](pictures/{picture.name})")
+    return "\n\n".join(shown)
 
 
 def speed_page() -> str:
@@ -113,4 +198,5 @@ def _weights(values) -> str:
 if __name__ == "__main__":
     (DOCS / "pictures").mkdir(exist_ok=True)
     (DOCS / "results-toy.md").write_text(toy_page())
+    (DOCS / "results-planning.md").write_text(planning_page())
     (DOCS / "results-speed.md").write_text(speed_page())

@@ -13,9 +13,7 @@ def chain_of_table(table, start=None):
 
 def two_states(p=0.4, reward=1.0, end=2.0):
     """0 → 1 for certain with `reward`; 1 ends with `end` (probability p) or goes back to 0."""
-    return chain_of_table(
-        [[(1.0, 1, reward, False)], [(p, 1, end, True), (1 - p, 0, 0.0, False)]]
-    )
+    return chain_of_table([[(1.0, 1, reward, False)], [(p, 1, end, True), (1 - p, 0, 0.0, False)]])
 
 
 def two_state_law(gamma, n_terms=400, p=0.4, reward=1.0, end=2.0):

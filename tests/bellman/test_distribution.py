@@ -66,7 +66,9 @@ def test_moments_quantiles_and_tails_are_those_of_quadrature(make):
 @LAWS
 def test_quantile_is_the_inverse_of_the_cdf_and_samples_follow_it(make):
     law, levels = make(), np.linspace(0.05, 0.95, 10).astype(np.float32)
-    assert np.allclose(jnp.diagonal(law[0].cdf(law[0].quantile(levels))[None, :]), levels[0], atol=1e-3)
+    assert np.allclose(
+        jnp.diagonal(law[0].cdf(law[0].quantile(levels))[None, :]), levels[0], atol=1e-3
+    )
     draws = np.asarray(law.sample(jax.random.key(0), 20_000))
     assert draws.shape == (3, 20_000)
     assert np.allclose(draws.mean(axis=1), law.mean(), atol=0.04)

@@ -12,8 +12,8 @@ from bellman_diffusion.bellman.learn import LearnSettings, cut_off, find_support
 from bellman_diffusion.bellman.losses import Batch, algorithm_3_loss, cramer_loss
 from bellman_diffusion.bellman.mixture import MixtureReturn
 from bellman_diffusion.bellman.observations import Encoder, from_index, row_size, to_row
-from bellman_diffusion.bellman.plan import PlanSettings, plan
 from bellman_diffusion.bellman.planner import Planner
+from bellman_diffusion.bellman.planning import PlanSettings, plan
 from bellman_diffusion.bellman.projection import BasisProjection, CategoricalProjection
 from bellman_diffusion.bellman.target import BellmanTarget
 from bellman_diffusion.bellman.transitions import (

@@ -57,7 +57,11 @@ def test_moments_are_those_of_the_unrolled_chain():
 
 def test_bounds_hold_the_returns_and_are_attained_in_a_chain_without_loops():
     chain = chain_of_table(
-        [[(0.5, 1, 1.0, False), (0.5, 2, -2.0, False)], [(1.0, 1, 3.0, True)], [(1.0, 2, 5.0, True)]]
+        [
+            [(0.5, 1, 1.0, False), (0.5, 2, -2.0, False)],
+            [(1.0, 1, 3.0, True)],
+            [(1.0, 2, 5.0, True)],
+        ]
     )
     # From state 0: 1 + 0.5·3 or −2 + 0.5·5; from the others 3 and 5.
     assert return_bounds(chain, 0.5) == pytest.approx((0.5, 5.0))

@@ -18,6 +18,8 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.fields.base import AbstractField
 
 _BISECTIONS = 40
+# Returns to evaluate a law at: JAX's arrays or NumPy's.
+Points = Float[Array, "..."] | Float[np.ndarray, "..."]
 
 
 class ReturnDistribution(eqx.Module):
@@ -46,15 +48,15 @@ class ReturnDistribution(eqx.Module):
         """The laws of some of the states."""
 
     @abstractmethod
-    def pdf(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def pdf(self, x: Points) -> Float[Array, "..."]:
         """The density: the scalar field."""
 
     @abstractmethod
-    def gradient(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def gradient(self, x: Points) -> Float[Array, "..."]:
         """The gradient field."""
 
     @abstractmethod
-    def cdf(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def cdf(self, x: Points) -> Float[Array, "..."]:
         """P(return ≤ x)."""
 
     @abstractmethod
@@ -74,7 +76,7 @@ class ReturnDistribution(eqx.Module):
         return self.cdf(jnp.asarray(x, jnp.float32)[None])[..., 0]
 
     def quantile(
-        self, q: Float[Array, "*levels"] | Float[np.ndarray, "*levels"] | float
+        self, q: Points | float
     ) -> Float[Array, "..."]:
         """The x with P(return ≤ x) = q, for one q, for n of them, or for n of each state (…, n)."""
         found = _bisect(self, jnp.atleast_1d(jnp.asarray(q, jnp.float32)))

@@ -42,16 +42,16 @@ class JointReturn(eqx.Module):
         order = jnp.argsort(self.centres[:, d])
         return MixtureReturn(self.coefficients[..., order], self.centres[order, d], self.sigma)
 
-    def pdf(self, x: Float[Array, "n dim"]) -> Float[Array, "... n"]:
+    def pdf(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "... n"]:
         """The joint density at each row of x."""
         return self.coefficients @ self._pdf_each(x).T
 
-    def gradient(self, x: Float[Array, "n dim"]) -> Float[Array, "... n dim"]:
+    def gradient(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "... n dim"]:
         """Its gradient."""
         pull = (self.centres[None] - x[:, None]) / self.sigma**2
         return jnp.einsum("...k,nk,nkd->...nd", self.coefficients, self._pdf_each(x), pull)
 
-    def cdf(self, x: Float[Array, "n dim"]) -> Float[Array, "... n"]:
+    def cdf(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "... n"]:
         """P(every return ≤ x)."""
         each = jnp.prod(stats.norm.cdf(self._z(x)), axis=-1)
         return jnp.clip(self.coefficients @ each.T, 0, 1)
@@ -83,12 +83,14 @@ class JointReturn(eqx.Module):
         """
         key_which, key_noise = jax.random.split(key)
         logits = jnp.log(jnp.maximum(self.coefficients, 1e-12))
-        which = jax.random.categorical(key_which, logits[..., None, :], shape=(*self.batch_shape, n))
+        which = jax.random.categorical(
+            key_which, logits[..., None, :], shape=(*self.batch_shape, n)
+        )
         noise = jax.random.normal(key_noise, (*which.shape, self.centres.shape[1]))
         return self.centres[which] + self.sigma * noise
 
-    def _z(self, x: Float[Array, "n dim"]) -> Float[Array, "n k dim"]:
+    def _z(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "n k dim"]:
         return (x[:, None] - self.centres[None]) / self.sigma
 
-    def _pdf_each(self, x: Float[Array, "n dim"]) -> Float[Array, "n k"]:
+    def _pdf_each(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "n k"]:
         return jnp.prod(stats.norm.pdf(self._z(x)) / self.sigma, axis=-1)

@@ -50,7 +50,9 @@ def against_exact(
     }
 
 
-def against_returns(laws: ReturnDistribution, returns: Returns, n_groups: int = 4) -> dict[str, Any]:
+def against_returns(
+    laws: ReturnDistribution, returns: Returns, n_groups: int = 4
+) -> dict[str, Any]:
     """Calibration against Monte-Carlo returns: the laws are those of the returns' observations.
 
     Groups are of like predicted means. Returns of one episode overlap, so the figures are less certain

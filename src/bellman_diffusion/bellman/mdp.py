@@ -53,9 +53,7 @@ class FiniteMDP(NamedTuple):
                 f"{total[s, a]:.6g}, not 1"
             )
         start = np.full(n_states, 1 / n_states) if start is None else np.asarray(start, float)
-        return cls(
-            n_states, n_actions, state, action, probability, following, reward, done, start
-        )
+        return cls(n_states, n_actions, state, action, probability, following, reward, done, start)
 
     @property
     def dim(self) -> int:

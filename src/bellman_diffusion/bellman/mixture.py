@@ -7,7 +7,7 @@ from jax.scipy import stats
 from jaxtyping import Array, Float
 
 from bellman_diffusion.bellman.basis import GaussianBasis
-from bellman_diffusion.bellman.distribution import ReturnDistribution
+from bellman_diffusion.bellman.distribution import Points, ReturnDistribution
 from bellman_diffusion.errors import InvalidInputError
 
 # Beyond the outermost centres a law has only the tails of its outermost functions.
@@ -56,16 +56,16 @@ class MixtureReturn(ReturnDistribution):
             raise InvalidInputError("this is the law of one state: there is nothing to choose from")
         return MixtureReturn(self.coefficients[index], self.centres, self.sigma)
 
-    def pdf(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def pdf(self, x: Points) -> Float[Array, "..."]:
         """Σ c_k N(x; μ_k, σ²)."""
         return self._sum(stats.norm.pdf(self._z(x)) / self.sigma)
 
-    def gradient(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def gradient(self, x: Points) -> Float[Array, "..."]:
         """Σ c_k N(x; μ_k, σ²) (μ_k − x)/σ²."""
         z = self._z(x)
         return self._sum(-z * stats.norm.pdf(z) / self.sigma**2)
 
-    def cdf(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def cdf(self, x: Points) -> Float[Array, "..."]:
         """Σ c_k Φ((x − μ_k)/σ)."""
         return jnp.clip(self._sum(stats.norm.cdf(self._z(x))), 0, 1)
 
@@ -82,8 +82,8 @@ class MixtureReturn(ReturnDistribution):
         z = self._z(x)
         return self._sum(self.centres * stats.norm.cdf(z) - self.sigma * stats.norm.pdf(z))
 
-    def _z(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        return (jnp.asarray(x)[..., None] - self.centres) / self.sigma
+    def _z(self, x: Points) -> Float[Array, "..."]:
+        return (jnp.asarray(x, jnp.float32)[..., None] - self.centres) / self.sigma
 
     def _sum(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.sum(self.coefficients[..., None, :] * values, axis=-1)

@@ -53,13 +53,17 @@ def atoms_at_the_end(chain: Chain, gamma: float, tail: float = 1e-12) -> AtomLaw
     rewards = np.unique(chain.reward[chain.done, 0])
     paid = rewards[rewards != 0]
     # ends[z, j]: the episode ends in this step with reward j.
-    ends = np.stack(
-        [
-            chain.mean_over_rows((chain.done & (chain.reward[:, 0] == r)).astype(float))
-            for r in paid
-        ],
-        axis=1,
-    ) if paid.size else np.zeros((chain.n_states, 0))
+    ends = (
+        np.stack(
+            [
+                chain.mean_over_rows((chain.done & (chain.reward[:, 0] == r)).astype(float))
+                for r in paid
+            ],
+            axis=1,
+        )
+        if paid.size
+        else np.zeros((chain.n_states, 0))
+    )
     alive = np.ones(chain.n_states)
     atoms, columns, step = [], [], 0
     # Also stop where what is left would be paid next to nothing.
@@ -152,7 +156,9 @@ def _characteristic(
     phi = np.exp(1j * np.outer(mean, low) - 0.5 * np.outer(variance, low**2))
     rewards, which = chain.distinct_rewards()
     on = [chain.matrix((which == i) & ~chain.done) for i in range(len(rewards))]
-    end = [chain.mean_over_rows(((which == i) & chain.done).astype(float)) for i in range(len(rewards))]
+    end = [
+        chain.mean_over_rows(((which == i) & chain.done).astype(float)) for i in range(len(rewards))
+    ]
     for step in range(n_steps - 1, -1, -1):
         phase = np.exp(1j * rewards * (omega * gamma**step)[None])
         terms = [phase[i] * (on[i] @ phi + end[i][:, None]) for i in range(len(rewards))]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bellman_diffusion.bellman.distribution import ReturnDistribution
+from bellman_diffusion.bellman.distribution import Points, ReturnDistribution
 from bellman_diffusion.errors import InvalidInputError
 
 
@@ -54,15 +54,15 @@ class TabulatedReturn(ReturnDistribution):
             raise InvalidInputError("this is the law of one state: there is nothing to choose from")
         return TabulatedReturn(self.grid, self.scalar[index], self.slope[index], self.mass[index])
 
-    def pdf(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def pdf(self, x: Points) -> Float[Array, "..."]:
         """s, normalised; zero outside the grid."""
         return self._at(x, self.scalar, 0.0, 0.0)
 
-    def gradient(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def gradient(self, x: Points) -> Float[Array, "..."]:
         """g, with the same factor."""
         return self._at(x, self.slope, 0.0, 0.0)
 
-    def cdf(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def cdf(self, x: Points) -> Float[Array, "..."]:
         """The integral of s."""
         return self._at(x, self._integral(self.scalar), 0.0, 1.0)
 
@@ -90,7 +90,7 @@ class TabulatedReturn(ReturnDistribution):
         rows = values.reshape(-1, self.grid.shape[0])
         points = jnp.broadcast_to(x, (*self.batch_shape, x.shape[-1])).reshape(rows.shape[0], -1)
         ends = jnp.broadcast_to(jnp.asarray(right), self.batch_shape).reshape(-1)
-        found = jax.vmap(
-            lambda p, row, end: jnp.interp(p, self.grid, row, left=left, right=end)
-        )(points, rows, ends)
+        found = jax.vmap(lambda p, row, end: jnp.interp(p, self.grid, row, left=left, right=end))(
+            points, rows, ends
+        )
         return found.reshape(*self.batch_shape, x.shape[-1])

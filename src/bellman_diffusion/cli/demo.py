@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bellman_diffusion.bellman.plan import PlanSettings, plan
+from bellman_diffusion.bellman.planning import PlanSettings, plan
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.experiments.toy import ToySettings, run_toy
 from bellman_diffusion.report.page import write_page

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from bellman_diffusion.bellman.learn import Mode
-from bellman_diffusion.bellman.plan import PlanSettings
-from bellman_diffusion.bellman.plan import plan as make_plan
 from bellman_diffusion.bellman.planner import Planner
+from bellman_diffusion.bellman.planning import PlanSettings
+from bellman_diffusion.bellman.planning import plan as make_plan
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.plan_report import (
@@ -126,9 +126,7 @@ def _run(settings: PlanSettings, folder: Path, quiet: bool) -> Planner:
     return planner
 
 
-def _show(
-    planner: Planner, report: Path | None, seed: int, quiet: bool, as_json: bool
-) -> None:
+def _show(planner: Planner, report: Path | None, seed: int, quiet: bool, as_json: bool) -> None:
     risks = risk_figures(planner, start_observations(planner, seed))
     meta = planner.meta
     show(risk_table(risks), f"Return of the {meta['policy']} policy", quiet=quiet or as_json)

@@ -10,16 +10,19 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.experiments.frozenlake import run_frozenlake
 from bellman_diffusion.experiments.linearity import run_linearity
 from bellman_diffusion.experiments.maze_chain import ChainSettings, run_chain
+from bellman_diffusion.experiments.planning import run_planning
 from bellman_diffusion.experiments.toy import MODELS, ModelName, ToySettings, run_toy
 from bellman_diffusion.experiments.treasure import run_treasure
 from bellman_diffusion.report.bellman_report import (
     chain_table,
     frozenlake_table,
     linearity_table,
+    planning_table,
     treasure_table,
     write_chain_report,
     write_frozenlake_report,
     write_linearity_report,
+    write_planning_report,
     write_treasure_report,
 )
 from bellman_diffusion.report.page import Table
@@ -129,6 +132,22 @@ def treasure(
         out, summary, extras, f"bellman reproduce treasure --seed {seed}"
     )
     _end(summary, treasure_table(summary), "Two returns", report, quiet, as_json)
+
+
+@reproduce.command()
+def planning(
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from --seed on.")] = 5,
+    out: Out = Path("runs/planning"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Planning from sampled transitions: FrozenLake beside C51, CartPole against returns."""
+    progress = NoProgress() if quiet else RichProgress("plans")
+    summary = run_planning(out, range(seed, seed + seeds), progress=progress)
+    command = f"bellman reproduce planning --seed {seed} --seeds {seeds}"
+    report = write_planning_report(out, summary, command)
+    _end(summary, planning_table(summary), "Planning", report, quiet, as_json)
 
 
 def _end(

@@ -134,9 +134,7 @@ class _Judge:
         error = np.trapezoid(np.abs(cdf - self.exact[:-1]), self.x, axis=1).max()
         return float(error), float(steps)
 
-    def _walk(
-        self, start: int, count: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, int]:
+    def _walk(self, start: int, count: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Returns from each block on the way (NaN where none came), and the steps taken."""
         right, fall, _ = _outcomes(self.n)
         shape = (count, self.n - 1 - start)

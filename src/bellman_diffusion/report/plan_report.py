@@ -9,8 +9,8 @@ import numpy as np
 from bellman_diffusion.bellman.environments import make_env
 from bellman_diffusion.bellman.judge import exact_cdf
 from bellman_diffusion.bellman.observations import from_index, to_row
-from bellman_diffusion.bellman.plan import chain_of
 from bellman_diffusion.bellman.planner import Planner
+from bellman_diffusion.bellman.planning import chain_of
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.page import Section, Table, write_page
 from bellman_diffusion.report.returns import Exact, draw_laws, exact_fields
@@ -90,8 +90,9 @@ def plan_sections(out: Path, planner: Planner, seed: int = 0) -> list[Section]:
         + f", smoothed by N(0, σ²) with σ = {meta['sigma']:.4g}, over {meta['functions']} functions on "
         f"[{meta['support'][0]:.4g}, {meta['support'][1]:.4g}]."
     )
+    risks = risk_table(risk_figures(planner, observations))
     return [
-        Section(f"{meta['env_id']}: the return from the start", text, risk_table(risk_figures(planner, observations))),
+        Section(f"{meta['env_id']}: the return from the start", text, risks),
         Section("Its law", pictures=[(picture, "Laws of the return")]),
         Section("How right it is", table=quality_table(meta["figures"])),
     ]
@@ -121,4 +122,3 @@ def _short(observation: Any) -> str:
         parts = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in observation]
         return f"({', '.join(parts)})"
     return str(observation)
-
