@@ -75,9 +75,7 @@ class ReturnDistribution(eqx.Module):
         """The probability of a return of at most x."""
         return self.cdf(jnp.asarray(x, jnp.float32)[None])[..., 0]
 
-    def quantile(
-        self, q: Points | float
-    ) -> Float[Array, "..."]:
+    def quantile(self, q: Points | float) -> Float[Array, "..."]:
         """The x with P(return ≤ x) = q, for one q, for n of them, or for n of each state (…, n)."""
         found = _bisect(self, jnp.atleast_1d(jnp.asarray(q, jnp.float32)))
         return found[..., 0] if jnp.ndim(q) == 0 else found

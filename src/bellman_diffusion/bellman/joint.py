@@ -12,6 +12,8 @@ from jaxtyping import Array, Float, Key
 from bellman_diffusion.bellman.basis import GaussianBasis
 from bellman_diffusion.bellman.mixture import MixtureReturn
 
+Vectors = Float[Array, "n dim"] | Float[np.ndarray, "n dim"]
+
 
 class JointReturn(eqx.Module):
     """Σ_k c_k N(μ_k, σ²I) over R^D, for a batch of coefficients; `marginal(d)` has the risk figures."""
@@ -43,16 +45,16 @@ class JointReturn(eqx.Module):
         order = jnp.argsort(self.centres[:, d])
         return MixtureReturn(self.coefficients[..., order], self.centres[order, d], self.sigma)
 
-    def pdf(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "... n"]:
+    def pdf(self, x: Vectors) -> Float[Array, "... n"]:
         """The joint density at each row of x."""
         return self.coefficients @ self._pdf_each(x).T
 
-    def gradient(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "... n dim"]:
+    def gradient(self, x: Vectors) -> Float[Array, "... n dim"]:
         """Its gradient."""
         pull = (self.centres[None] - x[:, None]) / self.sigma**2
         return jnp.einsum("...k,nk,nkd->...nd", self.coefficients, self._pdf_each(x), pull)
 
-    def cdf(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "... n"]:
+    def cdf(self, x: Vectors) -> Float[Array, "... n"]:
         """P(every return ≤ x)."""
         each = jnp.prod(stats.norm.cdf(self._z(x)), axis=-1)
         return jnp.clip(self.coefficients @ each.T, 0, 1)
@@ -90,8 +92,8 @@ class JointReturn(eqx.Module):
         noise = jax.random.normal(key_noise, (*which.shape, self.centres.shape[1]))
         return self.centres[which] + self.sigma * noise
 
-    def _z(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "n k dim"]:
-        return (x[:, None] - self.centres[None]) / self.sigma
+    def _z(self, x: Vectors) -> Float[Array, "n k dim"]:
+        return (jnp.asarray(x)[:, None] - self.centres[None]) / self.sigma
 
-    def _pdf_each(self, x: Float[Array, "n dim"] | Float[np.ndarray, "n dim"]) -> Float[Array, "n k"]:
+    def _pdf_each(self, x: Vectors) -> Float[Array, "n k"]:
         return jnp.prod(stats.norm.pdf(self._z(x)) / self.sigma, axis=-1)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from scipy.ndimage import gaussian_filter1d
+from scipy.stats import norm
 
 from bellman_diffusion.bellman.mdp import Chain
 from bellman_diffusion.bellman.reference import atoms_at_the_end
@@ -23,7 +24,8 @@ from bellman_diffusion.experiments.frozenlake import GAMMA, SIGMA, lake_chain
 from bellman_diffusion.training.files import write_json
 
 Densities = Float[np.ndarray, "states n"]
-_TINY = 1e-30
+# Energies are finite: as far out as double precision goes.
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ def run_linearity(
     settings = settings or LinearitySettings()
     start = time.perf_counter()
     chain, grid = lake_chain(), np.linspace(-0.5, 1.5, settings.n_grid)
-    exact_cdf = atoms_at_the_end(chain, GAMMA).cdf(grid, SIGMA)
-    exact = np.gradient(exact_cdf, grid, axis=1)
+    law = atoms_at_the_end(chain, GAMMA)
+    exact = law.probabilities @ norm.pdf(grid[None], law.atoms[:, None], SIGMA)
     curves: dict[str, Any] = {}
     pictures = {"grid": grid, "exact": exact}
     for name, average in OPERATORS.items():
@@ -80,20 +82,24 @@ def run_linearity(
     return summary, pictures
 
 
+def _log(density: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(density, _TINY))
+
+
 def _mean_density(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
     return weights @ branches
 
 
 def _mean_energy(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """The law whose energy is the mean of the energies; its constant is known, so it is normalised."""
-    energy = -(weights @ np.log(branches + _TINY))
+    energy = -(weights @ _log(branches))
     density = np.exp(-(energy - energy.min()))
     return density / np.trapezoid(density, grid)
 
 
 def _mean_score(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """The law whose score is the mean of the scores."""
-    score = weights @ np.gradient(np.log(branches + _TINY), grid, axis=1)
+    score = weights @ np.gradient(_log(branches), grid, axis=1)
     steps = (score[1:] + score[:-1]) / 2 * np.diff(grid)
     log_density = np.concatenate([[0.0], np.cumsum(steps)])
     density = np.exp(log_density - log_density.max())
@@ -102,7 +108,7 @@ def _mean_score(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> 
 
 def _mean_log_density(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """A flow's log-density regressed to the mean of log-densities: its mass is then not 1."""
-    return np.exp(weights @ np.log(branches + _TINY))
+    return np.exp(weights @ _log(branches))
 
 
 OPERATORS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
@@ -126,8 +132,7 @@ def _backup(
         for row in rows:
             reward = chain.reward[row, 0]
             if chain.done[row]:
-                z = (grid - reward) / SIGMA
-                branches.append(np.exp(-0.5 * z**2) / (SIGMA * np.sqrt(2 * np.pi)))
+                branches.append(norm.pdf(grid, reward, SIGMA))
             else:
                 moved = np.interp((grid - reward) / GAMMA, grid, laws[chain.following[row]]) / GAMMA
                 branches.append(gaussian_filter1d(moved, width, mode="constant", truncate=8))

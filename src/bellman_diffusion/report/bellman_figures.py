@@ -33,7 +33,7 @@ def draw_linearity(path: Path, summary: dict[str, Any], pictures: dict[str, np.n
     left.legend(fontsize=8)
     right.set(yscale="log", xlabel="backups", ylabel="mean W1 over states")
     right.set_title("Distance from the exact law")
-    right.legend(fontsize=8, loc="center right")
+    right.legend(fontsize=8, loc="center", bbox_to_anchor=(0.6, 0.37))
     return save_figure(figure, path)
 
 

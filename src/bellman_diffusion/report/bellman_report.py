@@ -139,7 +139,7 @@ def write_treasure_report(
 def _chosen(extras: dict[str, Any]) -> tuple[str, str]:
     fields = [name for name in extras["laws"] if "functions" in name]
     histograms = [name for name in extras["laws"] if "atoms" in name]
-    return fields[min(1, len(fields) - 1)], histograms[-1]
+    return fields[min(2, len(fields) - 1)], histograms[-1]
 
 
 def planning_table(summary: dict[str, Any]) -> Table:
