@@ -1,5 +1,8 @@
 """Learning from transitions: targets, losses, supports, whole plans."""
 
+import sys
+import types
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -14,6 +17,7 @@ from bellman_diffusion.bellman.mixture import MixtureReturn
 from bellman_diffusion.bellman.observations import Encoder, from_index, row_size, to_row
 from bellman_diffusion.bellman.planner import Planner
 from bellman_diffusion.bellman.planning import PlanSettings, plan
+from bellman_diffusion.bellman.policies import load_policy
 from bellman_diffusion.bellman.projection import BasisProjection, CategoricalProjection
 from bellman_diffusion.bellman.target import BellmanTarget
 from bellman_diffusion.bellman.transitions import (
@@ -221,6 +225,36 @@ def test_a_support_that_cuts_off_mass_is_warned_of():
     )
     with pytest.warns(RuntimeWarning, match="cuts off returns above"):
         plan(settings, policy=lambda o: int(o[2] > 0))
+
+
+def test_a_stable_baselines_policy_is_used_when_that_package_is_there(tmp_path, monkeypatch):
+    """With a stand-in for the package: the first algorithm that can load the file is taken."""
+
+    class Foreign:
+        @staticmethod
+        def load(path, device):
+            raise ValueError("other networks")
+
+    class Fitting:
+        @staticmethod
+        def load(path, device):
+            return Fitting()
+
+        def predict(self, observation, deterministic):
+            return np.array(1), None
+
+    path = tmp_path / "policy.zip"
+    path.write_bytes(b"zip")
+    env = gym.make("CartPole-v1")
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    with pytest.raises(InvalidInputError, match="pip install stable-baselines3"):
+        load_policy(str(path), env)
+    package = types.SimpleNamespace(PPO=Foreign, DQN=Fitting)
+    monkeypatch.setitem(sys.modules, "stable_baselines3", package)
+    assert load_policy(str(path), env)(np.zeros(4)) == 1
+    package.DQN = Foreign
+    with pytest.raises(InvalidInputError, match="can load"):
+        load_policy(str(path), env)
 
 
 def test_wrong_observations_are_refused():

@@ -89,3 +89,14 @@ def test_planning_from_transitions_reports_every_mode(tmp_path):
     assert set(summary["frozenlake"]) == {"default", "c51", "paper"}
     assert 0 <= summary["cartpole"]["coverage_90"] <= 1
     assert write_planning_report(tmp_path, summary, "test").exists()
+
+
+def test_a_stopped_experiment_goes_on_with_what_is_missing(tmp_path, monkeypatch):
+    settings = ChainSettings(blocks=(8, 16), n_seeds=1)
+    first = run_chain(tmp_path, 0, settings)
+    monkeypatch.setattr(
+        "bellman_diffusion.experiments.maze_chain._all_ways",
+        lambda *_: pytest.fail("a finished cell ran again"),
+    )
+    again = run_chain(tmp_path, 0, settings)
+    assert again["steps"] == first["steps"]

@@ -8,6 +8,7 @@ learning is charged the environment steps after which the worst block's W1 to th
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from bellman_diffusion.bellman.dynamic_programming import solve
 from bellman_diffusion.bellman.mdp import Chain, FiniteMDP
 from bellman_diffusion.bellman.projection import BasisProjection
 from bellman_diffusion.bellman.reference import atoms_at_the_end
+from bellman_diffusion.experiments.cells import load_or_run
 from bellman_diffusion.training import NoProgress, Progress
 from bellman_diffusion.training.files import write_json
 
@@ -72,9 +74,14 @@ def run_chain(
     steps: dict[str, list[float]] = {way: [] for way in WAYS}
     with progress or NoProgress() as bar:
         for done, n in enumerate(settings.blocks, start=1):
-            judge = _Judge(n, settings, seed)
+            case = {"n": n, "n_seeds": settings.n_seeds, "functions": settings.n_functions}
+            found = load_or_run(
+                out / "cells" / f"blocks-{n}-{seed}.json",
+                case | {"seed": seed},
+                partial(_all_ways, n, settings, seed),
+            )
             for way in WAYS:
-                steps[way].append(judge.steps_needed(way))
+                steps[way].append(found[way])
             bar.update(done, len(settings.blocks), {"blocks": float(n)})
     blocks = np.log(settings.blocks)
     growth = {way: float(np.polyfit(blocks, np.log(steps[way]), 1)[0]) for way in WAYS}
@@ -91,6 +98,11 @@ def run_chain(
     }
     write_json(out / "chain.json", summary)
     return summary
+
+
+def _all_ways(n: int, settings: ChainSettings, seed: int) -> dict[str, float]:
+    judge = _Judge(n, settings, seed)
+    return {way: judge.steps_needed(way) for way in WAYS}
 
 
 class _Judge:

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from bellman_diffusion.bellman.learn import Mode
 from bellman_diffusion.bellman.planning import PlanSettings, plan
+from bellman_diffusion.experiments.cells import load_or_run
 from bellman_diffusion.training import NoProgress, Progress
 from bellman_diffusion.training.files import write_json
 
@@ -48,9 +50,12 @@ def run_planning(
     with progress or NoProgress() as bar:
         for seed in seeds:
             for mode in MODES:
-                lake[mode].append(_lake(mode, seed, settings))
+                case = asdict(settings) | {"mode": mode, "seed": seed}
+                path = out / "cells" / f"frozenlake-{mode}-{seed}.json"
+                lake[mode].append(load_or_run(path, case, partial(_lake, mode, seed, settings)))
                 bar.update(sum(map(len, lake.values())) + len(cart), total, {})
-            cart.append(_cart(seed, settings))
+            path, case = out / "cells" / f"cartpole-{seed}.json", asdict(settings) | {"seed": seed}
+            cart.append(load_or_run(path, case, partial(_cart, seed, settings)))
             bar.update(sum(map(len, lake.values())) + len(cart), total, {})
     wins = [
         d["w1_worst"] < c["w1_worst"] for d, c in zip(lake["default"], lake["c51"], strict=True)

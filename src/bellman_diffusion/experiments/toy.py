@@ -5,7 +5,6 @@ once: a run that was stopped goes on with the cells that are missing.
 """
 
 import io
-import json
 import time
 import warnings
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from bellman_diffusion.baselines import ScoreModel
 from bellman_diffusion.data.toy import TOY_SETS, ToySet, UnbalancedMixture
 from bellman_diffusion.dynamics import Samples
 from bellman_diffusion.estimator import BellmanDiffusion
+from bellman_diffusion.experiments.cells import read_cell
 from bellman_diffusion.metrics import wasserstein_1
 from bellman_diffusion.recipe import PRESETS
 from bellman_diffusion.training import NoProgress, RichProgress
@@ -129,7 +129,7 @@ def _mean(cells: list[dict[str, Any]]) -> dict[str, Any]:
 def _load_or_run(cell: Cell, settings: ToySettings, folder: Path, quiet: bool) -> dict[str, Any]:
     path = folder / f"{cell.name}.json"
     key = _key(cell, settings)
-    found = _read(path)
+    found = read_cell(path)
     if found is not None and found.get("key") == key and path.with_suffix(".npz").exists():
         return found
     figures, panels = run_cell(cell, settings, quiet)
@@ -146,14 +146,6 @@ def _key(cell: Cell, settings: ToySettings) -> dict[str, Any]:
     """What a cell's results depend on: they are used again only where all of it is the same."""
     model = vars(ScoreModel()) if cell.model == "score" else asdict(PRESETS[cell.model])
     return {"version": version("bellman-diffusion"), "model": model, **asdict(settings)}
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """A finished cell's results; None where there are none, or none that can be read."""
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
 
 
 def run_cell(

@@ -1,0 +1,30 @@
+"""Parts of an experiment, kept as they are finished: a stopped run goes on with what is missing."""
+
+import json
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bellman_diffusion.training.files import write_json
+
+
+def load_or_run(
+    path: Path, settings: dict[str, Any], run: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """The figures in `path` if these settings and this release made them; else make them."""
+    key = json.loads(json.dumps({"settings": settings, "version": version("bellman-diffusion")}))
+    found = read_cell(path)
+    if found is not None and found.get("key") == key:
+        return found["figures"]
+    figures = run()
+    write_json(path, {"key": key, "figures": figures})
+    return figures
+
+
+def read_cell(path: Path) -> dict[str, Any] | None:
+    """What a file holds, or None where it is missing or was cut off."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
