@@ -47,7 +47,7 @@ bench: $(STAMP)
 reproduce: $(STAMP)
 	$(BIN)/bellman reproduce toy --seed 300 --seeds 3 --out results/toy
 	$(BIN)/bellman reproduce frozenlake --out results/frozenlake
-	$(BIN)/bellman reproduce planning --seed 20 --seeds 5 --out results/planning
+	$(BIN)/bellman reproduce planning --seed 30 --seeds 5 --out results/planning
 	$(BIN)/bellman reproduce linearity --out results/linearity
 	$(BIN)/bellman reproduce chain --out results/chain
 	$(BIN)/bellman reproduce treasure --out results/treasure

@@ -25,7 +25,7 @@ class PlanningSettings:
     lake_samples: int = 200_000
     lake_functions: int = 21
     cart_samples: int = 100_000
-    cart_functions: int = 41
+    cart_functions: int = 81
     random_share: float = 0.2
     max_iter: int = 10_000
 
