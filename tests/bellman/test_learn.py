@@ -257,6 +257,11 @@ def test_a_stable_baselines_policy_is_used_when_that_package_is_there(tmp_path, 
         load_policy(str(path), env)
 
 
+def test_an_exact_plan_warns_of_a_support_that_cuts_off_returns():
+    with pytest.warns(RuntimeWarning, match="cuts off returns, which range over"):
+        plan(PlanSettings("FrozenLake-v1", functions=11, support=(0.0, 0.5)))
+
+
 def test_wrong_observations_are_refused():
     planner = plan(PlanSettings("FrozenLake-v1", functions=11))
     with pytest.raises(InvalidInputError, match="list of observations"):

@@ -22,13 +22,15 @@ _ALPHA = 0.1
 
 def exact_cdf(
     chain: Chain, gamma: float, sigma: float
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "states n"], str]:
-    """The exact smoothed CDFs on a grid, and how they were found."""
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "states n"], dict[str, Any]]:
+    """The exact smoothed CDFs on a grid, how they were found, and a bound on their error."""
     law = CharacteristicLaw(chain, gamma, sigma)
     x = np.linspace(law.low, law.high, _N_POINTS)
     if rewards_only_at_the_end(chain):
-        return x, atoms_at_the_end(chain, gamma).cdf(x, sigma), "atoms"
-    return x, law.cdf(x), "characteristic function"
+        atoms = atoms_at_the_end(chain, gamma)
+        return x, atoms.cdf(x, sigma), {"reference": "atoms", "reference_error": atoms.error}
+    how = {"reference": "characteristic function", "reference_error": law.error}
+    return x, law.cdf(x), how
 
 
 def against_exact(
@@ -40,7 +42,7 @@ def against_exact(
     w1 = np.trapezoid(np.abs(learned - exact), x, axis=1)
     mean_error = np.abs(np.asarray(laws.mean(), float) - mean_return(chain, gamma)[:, 0])
     return {
-        "reference": how,
+        **how,
         "n_states": chain.n_states,
         "w1_worst": float(w1.max()),
         "w1_mean": float(w1.mean()),

@@ -104,7 +104,9 @@ def plan(
 
 def plan_chain(chain: Chain, settings: PlanSettings) -> tuple[TableField, GaussianBasis, dict]:
     """The exact solution of a finite chain, judged against the exact laws."""
-    support = settings.support or exact_support(chain, settings.gamma)
+    found = exact_support(chain, settings.gamma)
+    support = settings.support or found
+    _warn_of_cuts(support, found)
     basis = GaussianBasis.on_interval(*support, settings.functions, settings.sigma)
     solution = solve(chain, settings.gamma, _projection(basis, settings.mode))
     table = jnp.asarray(solution.coefficients, jnp.float32)
@@ -126,6 +128,18 @@ def exact_support(chain: Chain, gamma: float) -> tuple[float, float]:
     # A policy whose return is always the same needs a little room all the same.
     margin = max(1e-3 * (abs(low) + abs(high)), 1e-6)
     return (low, high) if high - low > margin else (low - margin, high + margin)
+
+
+def _warn_of_cuts(support: tuple[float, float], found: tuple[float, float]) -> None:
+    """A support of the user's that leaves out returns."""
+    room = 0.01 * (found[1] - found[0])
+    if support[0] > found[0] + room or support[1] < found[1] - room:
+        warnings.warn(
+            f"the support [{support[0]:.4g}, {support[1]:.4g}] cuts off returns, which range over "
+            f"[{found[0]:.4g}, {found[1]:.4g}]. Widen --support.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _coarse_sigma(chain: Chain, gamma: float) -> float:

@@ -24,6 +24,8 @@ from bellman_diffusion.errors import InvalidInputError
 _CUT_OFF = 8.5
 _SMALL_PHASE = 1e-4
 _TAIL_DEVIATIONS = 30.0
+# A window of all possible returns is taken up to this cost.
+_MOST_FREQUENCIES = 2000
 
 
 class AtomLaw(NamedTuple):
@@ -83,9 +85,10 @@ def atoms_at_the_end(chain: Chain, gamma: float, tail: float = 1e-12) -> AtomLaw
 class CharacteristicLaw:
     """The law of the return plus N(0, σ²), from its characteristic function.
 
-    `error` bounds the CDF's error: the start of the sweep leaves out third moments, and the periodic
-    inversion folds back the mass outside its window (none where returns are bounded by it; otherwise at
-    most Chebyshev's 1/30² by proof, and e⁻³⁰ for the geometric tails of a finite chain).
+    `error` bounds the CDF's error by proof: the start of the sweep leaves out third moments, and the
+    periodic inversion folds back the mass outside its window. That is none where the window holds every
+    possible return; where it would be too wide, Cantelli's inequality bounds it by 1/(1 + 30²) on each
+    side, which the geometric tails of a finite chain stay far below.
     """
 
     def __init__(self, chain: Chain, gamma: float, sigma: float) -> None:
@@ -95,9 +98,10 @@ class CharacteristicLaw:
         self.sigma = sigma
         self.mean = mean_return(chain, gamma)[:, 0]
         self.variance = np.maximum(second_moment(chain, gamma)[:, 0, 0] - self.mean**2, 0)
-        low, high = _window(chain, gamma, self.mean, self.variance, sigma)
+        low, high, outside = _window(chain, gamma, self.mean, self.variance, sigma)
         self.low, self.high = low, high
-        n_frequencies = int(np.ceil(_CUT_OFF / sigma * (high - low) / (2 * np.pi)))
+        self.error = outside + (0.0 if gamma == 1 else _SMALL_PHASE**3)
+        n_frequencies = int(np.ceil(_n_frequencies(high - low, sigma)))
         self._frequencies = 2 * np.pi * np.arange(1, n_frequencies + 1) / (high - low)
         self._phi = _characteristic(chain, gamma, self._frequencies, self.mean, self.variance)
 
@@ -115,14 +119,25 @@ class CharacteristicLaw:
 
 def _window(
     chain: Chain, gamma: float, mean: np.ndarray, variance: np.ndarray, sigma: float
-) -> tuple[float, float]:
-    """An interval that holds all but a negligible share of each state's law."""
+) -> tuple[float, float, float]:
+    """An interval that holds each state's law, and a bound on the mass outside it."""
     deviation = np.sqrt(variance)
     low = np.min(mean - _TAIL_DEVIATIONS * deviation)
     high = np.max(mean + _TAIL_DEVIATIONS * deviation)
     least, greatest = return_bounds(chain, gamma)
     pad = _CUT_OFF * sigma
-    return float(max(low, least) - pad), float(min(high, greatest) + pad)
+    if _n_frequencies(greatest - least + 2 * pad, sigma) > _MOST_FREQUENCIES:
+        tail = 1 / (1 + _TAIL_DEVIATIONS**2)
+        outside = tail * ((low > least) + (high < greatest))
+        least, greatest = max(low, least), min(high, greatest)
+    else:
+        outside = 0.0
+    return float(least - pad), float(greatest + pad), float(outside)
+
+
+def _n_frequencies(width: float, sigma: float) -> float:
+    """How many waves of a period `width` are left by the smoothing."""
+    return _CUT_OFF / sigma * width / (2 * np.pi)
 
 
 def return_bounds(chain: Chain, gamma: float) -> tuple[float, float]:
