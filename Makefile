@@ -25,8 +25,11 @@ demo: $(STAMP)
 
 test: lint unit
 
+# Tests compile much and run little: a quick compiler is worth more than quick programs. Training to
+# full quality is the other way round.
 unit: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	XLA_FLAGS="--xla_backend_optimization_level=0" $(BIN)/python -m pytest -n 2 --dist loadfile -m "not quality"
+	$(BIN)/python -m pytest -m quality
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
