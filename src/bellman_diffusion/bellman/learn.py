@@ -23,6 +23,7 @@ from bellman_diffusion.bellman.projection import BasisProjection, CategoricalPro
 from bellman_diffusion.bellman.return_fields import (
     CategoricalField,
     CramerField,
+    NetworkBasisField,
     PaperField,
     ReturnField,
 )
@@ -146,7 +147,7 @@ def cut_off(
 
     In shares of the support's width: what one backup loses, times the number of backups in a return.
     """
-    if not isinstance(field, CramerField | CategoricalField):
+    if not isinstance(field, NetworkBasisField):
         return 0.0, 0.0
     pick = np.random.default_rng(seed).integers(0, len(transitions), n)
     reward, following, terminated = (np.asarray(a)[pick] for a in transitions[1:4])

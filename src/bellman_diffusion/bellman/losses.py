@@ -39,7 +39,7 @@ def cross_entropy_loss(
 ) -> Float[Array, ""]:
     """C51's cross-entropy with the projected target."""
     wanted = target(slow.coefficients(batch.following), batch.reward, batch.terminated)
-    logs = jax.nn.log_softmax(field.logits(batch.observation))
+    logs = jax.nn.log_softmax(field.outputs(batch.observation))
     return -jnp.mean(jnp.sum(jax.lax.stop_gradient(wanted) * logs, axis=-1))
 
 

@@ -99,6 +99,20 @@ class Chain(NamedTuple):
         """For each state the mean of a figure of its rows."""
         return np.bincount(self.state, self.probability * values, self.n_states)
 
+    def draw(
+        self, states: Int[np.ndarray, " n"], rng: np.random.Generator
+    ) -> Int[np.ndarray, " n"]:
+        """A row of each given state, by its probability."""
+        # Rows of one state stand together; a uniform number picks among them.
+        order = np.argsort(self.state, kind="stable")
+        cumulative = np.cumsum(self.probability[order])
+        first = np.searchsorted(self.state[order], np.arange(self.n_states))
+        base = np.concatenate([[0.0], cumulative])[first]
+        level = base[states] + rng.uniform(size=len(states))
+        row = order[np.minimum(np.searchsorted(cumulative, level, side="right"), len(order) - 1)]
+        # Rounding may step over a state's last row.
+        return np.where(self.state[row] == states, row, order[first[states]])
+
     def distinct_rewards(self) -> tuple[Float[np.ndarray, "n dim"], Int[np.ndarray, " rows"]]:
         """The rewards that occur, and which one each row has."""
         rewards, which = np.unique(self.reward, axis=0, return_inverse=True)

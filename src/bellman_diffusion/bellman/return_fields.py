@@ -53,7 +53,18 @@ class TableField(BasisField):
         return self.table[rows[:, 0].astype(jnp.int32)]
 
 
-class CramerField(BasisField):
+class NetworkBasisField(BasisField):
+    """Coefficients from a network of the observation."""
+
+    encoder: eqx.AbstractVar[Encoder]
+    network: eqx.AbstractVar[eqx.nn.MLP]
+
+    def outputs(self, rows: Rows) -> Float[Array, "n y"]:
+        """What the network says of each row."""
+        return jax.vmap(lambda row: self.network(self.encoder(row)))(rows)
+
+
+class CramerField(NetworkBasisField):
     """Coefficients from a network whose outputs are Cramér's own coordinates (`Whitening`)."""
 
     encoder: Encoder
@@ -80,16 +91,12 @@ class CramerField(BasisField):
             sigma=jnp.asarray(basis.sigma, jnp.float32),
         )
 
-    def outputs(self, rows: Rows) -> Float[Array, "n y"]:
-        """The laws in Cramér's coordinates."""
-        return jax.vmap(lambda row: self.network(self.encoder(row)))(rows)
-
     def coefficients(self, rows: Rows) -> Float[Array, "n k"]:
         """They add up to 1 and may dip below zero a little."""
         return 1 / self.centres.shape[0] + self.outputs(rows) @ self.to_coefficients.T
 
 
-class CategoricalField(BasisField):
+class CategoricalField(NetworkBasisField):
     """C51: a softmax over atoms."""
 
     encoder: Encoder
@@ -110,13 +117,9 @@ class CategoricalField(BasisField):
             sigma=jnp.asarray(basis.sigma, jnp.float32),
         )
 
-    def logits(self, rows: Rows) -> Float[Array, "n k"]:
-        """Before the softmax."""
-        return jax.vmap(lambda row: self.network(self.encoder(row)))(rows)
-
     def coefficients(self, rows: Rows) -> Float[Array, "n k"]:
         """Probabilities."""
-        return jax.nn.softmax(self.logits(rows))
+        return jax.nn.softmax(self.outputs(rows))
 
 
 class ReturnNetworks(eqx.Module):

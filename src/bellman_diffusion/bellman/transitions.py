@@ -43,15 +43,7 @@ def sample_chain(chain: Chain, n: int, seed: int) -> Transitions:
     """n transitions of a finite chain from states drawn uniformly."""
     rng = np.random.default_rng(seed)
     state = rng.integers(0, chain.n_states, n)
-    # Rows of one state stand together; a uniform number picks among them by their probabilities.
-    order = np.argsort(chain.state, kind="stable")
-    cumulative = np.cumsum(chain.probability[order]) / chain.n_states
-    first = np.searchsorted(chain.state[order], np.arange(chain.n_states))
-    base = np.concatenate([[0.0], cumulative])[first]
-    level = base[state] + rng.uniform(size=n) / chain.n_states
-    row = order[np.minimum(np.searchsorted(cumulative, level, side="right"), len(order) - 1)]
-    # Rounding may step over a state's last row.
-    row = np.where(chain.state[row] == state, row, order[first[state]])
+    row = chain.draw(state, rng)
     return Transitions(
         state[:, None].astype(np.float32),
         chain.reward[row, 0].astype(np.float32),

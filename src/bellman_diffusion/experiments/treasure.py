@@ -100,15 +100,10 @@ def run_treasure(
 def simulate(chain: Chain, start: int, n: int, seed: int) -> Float[np.ndarray, "n 2"]:
     """Returns of n episodes, all at once."""
     rng = np.random.default_rng(seed)
-    order = np.argsort(chain.state, kind="stable")
-    first = np.searchsorted(chain.state[order], np.arange(chain.n_states))
-    cumulative = np.cumsum(chain.probability[order])
     state, total = np.full(n, start), np.zeros((n, chain.reward.shape[1]))
     discount, alive = 1.0, np.arange(n)
     while alive.size and discount > 1e-7:
-        base = np.concatenate([[0.0], cumulative])[first[state[alive]]]
-        level = base + rng.uniform(size=alive.size) * (1 - 1e-12)
-        row = order[np.minimum(np.searchsorted(cumulative, level, side="right"), len(order) - 1)]
+        row = chain.draw(state[alive], rng)
         total[alive] += discount * chain.reward[row]
         state[alive] = chain.following[row]
         alive, discount = alive[~chain.done[row]], discount * GAMMA
