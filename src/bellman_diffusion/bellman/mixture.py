@@ -21,8 +21,9 @@ class MixtureReturn(ReturnDistribution):
     """
 
     coefficients: Float[Array, "*batch k"]
-    centres: Float[Array, " k"]
-    sigma: Float[Array, ""]
+    centres: Float[Array, "*own k"]
+    """Shared by the batch, or each state's own; as the width is."""
+    sigma: Float[Array, "*own_width"]
 
     @classmethod
     def create(cls, coefficients: Any, basis: GaussianBasis) -> "MixtureReturn":
@@ -38,12 +39,12 @@ class MixtureReturn(ReturnDistribution):
     @property
     def low(self) -> Float[Array, ""]:
         """Where the tails begin to vanish."""
-        return self.centres[0] - _TAIL * self.sigma
+        return self.centres.min() - _TAIL * self.sigma.max()
 
     @property
     def high(self) -> Float[Array, ""]:
         """Where the tails have vanished."""
-        return self.centres[-1] + _TAIL * self.sigma
+        return self.centres.max() + _TAIL * self.sigma.max()
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -54,16 +55,18 @@ class MixtureReturn(ReturnDistribution):
         """The laws of some of the states."""
         if not self.batch_shape:
             raise InvalidInputError("this is the law of one state: there is nothing to choose from")
-        return MixtureReturn(self.coefficients[index], self.centres, self.sigma)
+        centres = self.centres if self.centres.ndim == 1 else self.centres[index]
+        sigma = self.sigma if self.sigma.ndim == 0 else self.sigma[index]
+        return MixtureReturn(self.coefficients[index], centres, sigma)
 
     def pdf(self, x: Points) -> Float[Array, "..."]:
         """Σ c_k N(x; μ_k, σ²)."""
-        return self._sum(stats.norm.pdf(self._z(x)) / self.sigma)
+        return self._sum(stats.norm.pdf(self._z(x)) / self._width())
 
     def gradient(self, x: Points) -> Float[Array, "..."]:
         """Σ c_k N(x; μ_k, σ²) (μ_k − x)/σ²."""
         z = self._z(x)
-        return self._sum(-z * stats.norm.pdf(z) / self.sigma**2)
+        return self._sum(-z * stats.norm.pdf(z) / self._width() ** 2)
 
     def cdf(self, x: Points) -> Float[Array, "..."]:
         """Σ c_k Φ((x − μ_k)/σ)."""
@@ -71,7 +74,7 @@ class MixtureReturn(ReturnDistribution):
 
     def mean(self) -> Float[Array, "..."]:
         """Σ c_k μ_k."""
-        return self.coefficients @ self.centres
+        return jnp.sum(self.coefficients * self.centres, axis=-1)
 
     def var(self) -> Float[Array, "..."]:
         """Σ c_k (μ_k − mean)² + σ²."""
@@ -80,10 +83,17 @@ class MixtureReturn(ReturnDistribution):
 
     def _mean_below(self, x: Float[Array, "... 1"]) -> Float[Array, "... 1"]:
         z = self._z(x)
-        return self._sum(self.centres * stats.norm.cdf(z) - self.sigma * stats.norm.pdf(z))
+        return self._sum(self._own() * stats.norm.cdf(z) - self._width() * stats.norm.pdf(z))
 
     def _z(self, x: Points) -> Float[Array, "..."]:
-        return (jnp.asarray(x, jnp.float32)[..., None] - self.centres) / self.sigma
+        return (jnp.asarray(x, jnp.float32)[..., None] - self._own()) / self._width()
+
+    def _own(self) -> Float[Array, "... k"]:
+        # Points come between the batch and the functions.
+        return self.centres[..., None, :]
+
+    def _width(self) -> Float[Array, "... 1 1"]:
+        return self.sigma[..., None, None]
 
     def _sum(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.sum(self.coefficients[..., None, :] * values, axis=-1)

@@ -7,8 +7,11 @@ import typer
 
 from bellman_diffusion import __version__
 from bellman_diffusion.cli.demo import demo
+from bellman_diffusion.cli.evaluate import evaluate
 from bellman_diffusion.cli.plan import plan
 from bellman_diffusion.cli.reproduce import reproduce
+from bellman_diffusion.cli.train import train
+from bellman_diffusion.cli.watch import watch
 from bellman_diffusion.errors import BellmanError
 
 _INTERRUPTED = 130
@@ -42,6 +45,9 @@ def _main(
 
 app.command()(demo)
 app.command()(plan)
+app.command()(train)
+app.command()(evaluate)
+app.command()(watch)
 app.add_typer(reproduce, name="reproduce")
 
 

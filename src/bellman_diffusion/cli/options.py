@@ -32,3 +32,8 @@ def show(table: Table, title: str, *, quiet: bool) -> None:
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object on one line."""
     sys.stdout.write(json.dumps(value) + "\n")
+
+
+def command_line() -> str:
+    """The command as it was given."""
+    return " ".join(["bellman", *sys.argv[1:]])

@@ -5,7 +5,7 @@ import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,8 @@ from bellman_diffusion.bellman.learn import Mode
 from bellman_diffusion.bellman.planner import Planner
 from bellman_diffusion.bellman.planning import PlanSettings
 from bellman_diffusion.bellman.planning import plan as make_plan
-from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
+from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
+from bellman_diffusion.cli.run_settings import read_pairs
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.plan_report import (
     quality_table,
@@ -83,7 +84,8 @@ def plan(
         raise InvalidInputError("name an environment, as in: bellman plan FrozenLake-v1")
     if exact and samples is not None:
         raise InvalidInputError("--exact and --samples exclude each other: give one")
-    options = _options(env_option or []) | ({"map_name": map_name} if map_name else {})
+    options = read_pairs(env_option or [], "--env-option")
+    options |= {"map_name": map_name} if map_name else {}
     settings = PlanSettings(
         env_id=env_id,
         policy=policy,
@@ -102,7 +104,7 @@ def plan(
     planner = _run(settings, folder, quiet)
     planner.save(folder / "planner.bellman")
     write_json(folder / "figures.json", planner.meta["figures"])
-    report = write_plan_report(folder, planner, _command(), seed)
+    report = write_plan_report(folder, planner, command_line(), seed)
     _show(planner, report, seed, quiet, as_json)
 
 
@@ -145,29 +147,3 @@ def _mode(name: str) -> Mode:
         if name == mode:
             return mode
     raise InvalidInputError(f"--mode {name!r}: choose {', '.join(modes)}")
-
-
-def _options(pairs: list[str]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise InvalidInputError(f"--env-option {pair!r}: write name=value")
-        options[name] = _value(value)
-    return options
-
-
-def _value(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _command() -> str:
-    return " ".join(["bellman", *sys.argv[1:]])

@@ -51,15 +51,17 @@ def train(
                 done = min(step + chunk_steps, n_steps)
                 history = {k: np.asarray(v)[: done - step] for k, v in history.items()}
                 _check_finite(history["loss"], step, run, advice)
+                figures = {name: float(np.mean(values)) for name, values in history.items()}
+                if run is not None:
+                    # Logged first: a row beyond the saved step is dropped at a resume, one that is
+                    # missing would stay so.
+                    run.log(done, figures)
                 # From here on `state` is good up to `step`; an interrupt saves it.
                 state, step = new_state, done
-                figures = {name: float(np.mean(values)) for name, values in history.items()}
                 bar.update(step, n_steps, figures)
-                if run is not None:
-                    run.log(step, figures)
-                    if time.monotonic() - last_save >= checkpoint_seconds:
-                        run.save(step, state)
-                        last_save = time.monotonic()
+                if run is not None and time.monotonic() - last_save >= checkpoint_seconds:
+                    run.save(step, state)
+                    last_save = time.monotonic()
     finally:
         # Also on Ctrl-C and on divergence: the last good state is what a resume goes on from.
         if run is not None:

@@ -1,7 +1,8 @@
 """How far a long job is, on stderr."""
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, runtime_checkable
 
@@ -53,20 +54,27 @@ class NoProgress:
 
 
 class RichProgress:
-    """A bar with steps, loss, elapsed time and time left."""
+    """A bar with steps, a few figures, perhaps their rate, elapsed time and time left."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(
+        self, title: str, shown: Sequence[str] = ("loss",), rate: str | None = None
+    ) -> None:
+        self._shown = tuple(shown)
+        speed = [TextColumn("{task.fields[rate]}")] if rate else []
+        self._rate = rate
         self._bar = RichBar(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]}"),
+            TextColumn("{task.fields[figures]}"),
+            *speed,
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
             console=Console(file=sys.stderr),
         )
-        self._task = self._bar.add_task(title, total=None, loss="–")
+        self._task = self._bar.add_task(title, total=None, figures=self._text({}), rate="")
+        self._start: tuple[float, int] | None = None
 
     def __enter__(self) -> "RichProgress":
         self._bar.start()
@@ -81,6 +89,17 @@ class RichProgress:
         self._bar.stop()
 
     def update(self, step: int, n_steps: int, metrics: Mapping[str, float]) -> None:
-        """Move the bar and show the loss."""
-        loss = f"{metrics['loss']:.4g}" if "loss" in metrics else "–"
-        self._bar.update(self._task, completed=step, total=n_steps, loss=loss)
+        """Move the bar and show the figures."""
+        now = time.monotonic()
+        rate = ""
+        if self._start is None:
+            self._start = (now, step)
+        elif now > self._start[0]:
+            rate = f"{(step - self._start[1]) / (now - self._start[0]):,.0f} {self._rate}"
+        self._bar.update(
+            self._task, completed=step, total=n_steps, figures=self._text(metrics), rate=rate
+        )
+
+    def _text(self, metrics: Mapping[str, float]) -> str:
+        values = (f"{metrics[name]:.4g}" if name in metrics else "–" for name in self._shown)
+        return "  ".join(f"{n} {v}" for n, v in zip(self._shown, values, strict=True))

@@ -56,6 +56,12 @@ class RunFolder:
         last = json.loads(kept[-1]) if kept else {}
         return {name: value for name, value in last.items() if name != "step"}
 
+    def rows(self) -> list[dict[str, Any]]:
+        """All that was logged, in order."""
+        metrics = self.path / "metrics.jsonl"
+        lines = metrics.read_text().splitlines() if metrics.exists() else []
+        return [json.loads(line) for line in lines]
+
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """One row of metrics.jsonl and the same to TensorBoard."""
         assert self._board is not None, "open() first"

@@ -1,0 +1,149 @@
+"""All settings of an agent's training, in one place."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from bellman_diffusion.agents.risk import Risk
+from bellman_diffusion.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """What to train on, with which algorithm, and how."""
+
+    env_id: str
+    env_options: dict[str, Any] = field(default_factory=dict, hash=False)
+    """Arguments of the environment, as `gymnasium.make` takes them."""
+    algo: str = "bellman"
+    """bellman, bellman-paper, c51, qr-dqn, dqn, or a name that was registered."""
+    steps: int = 50_000
+    """Environment steps of each seed."""
+    gamma: float = 0.99
+    risk: str = "mean"
+    """What actions are chosen by: mean, cvar:0.1, quantile:0.25, above:10."""
+
+    n_outputs: int = 31
+    """Functions, atoms or quantiles of each action's return."""
+    sigma: float = 0.75
+    """bellman: the smoothing of the return, in spacings of its functions."""
+    support: tuple[float, float] | None = None
+    """The range of returns; found and grown where it is not given."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    """Units of each hidden layer (after the convolution, for images)."""
+    normalise: bool = True
+    """Standardise observations by those of the random steps at the start."""
+    learning_rate: float = 5e-4
+    learning_rate_end: float = 0.0
+    """The rate falls in a line to this share of itself over the run; 1 keeps it."""
+    batch_size: int = 128
+    max_grad_norm: float = 10.0
+
+    n_envs: int = 1
+    """Environments that each seed steps side by side."""
+    steps_per_round: int = 10
+    """Environment steps between two rounds of updates."""
+    updates_per_round: int = 4
+    learning_starts: int = 1_000
+    """Random steps before the first update."""
+    replay: int = 100_000
+    """Transitions that are kept."""
+    n_step: int = 5
+    """Rewards summed before what follows is looked up."""
+    double: bool = False
+    """Choose the following action with the learned network, not with its slow copy."""
+    target_every: int = 0
+    """Updates after which the slow copy becomes the learned network; 0 for a soft target."""
+    target_rate: float = 0.01
+    """Share by which a soft target moves at each update."""
+    epsilon_start: float = 1.0
+    epsilon_end: float = 0.02
+    epsilon_steps: int = 5_000
+    """Steps over which the share of random actions falls."""
+    average: float = 0.0
+    """Memory of the weights' running average that acts when judged; 0 for the last weights."""
+
+    eval_every: int = 1_000
+    """Steps between two judgements by greedy episodes."""
+    eval_episodes: int = 20
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run, before anything is written."""
+        _check(self)
+
+    @property
+    def rounds_per_chunk(self) -> int:
+        """Rounds of steps and updates between two judgements."""
+        return self.eval_every // self.steps_per_round
+
+    @property
+    def rows_per_round(self) -> int:
+        """Steps that each environment takes in a round."""
+        return self.steps_per_round // self.n_envs
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "AgentConfig":
+        """What `to_json` gave, after a round through JSON."""
+        known = {f.name for f in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise InvalidInputError(f"unknown settings: {', '.join(unknown)}")
+        lists: dict[str, Any] = {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
+        settings: dict[str, Any] = values | lists
+        return cls(**settings)
+
+
+def _check(c: AgentConfig) -> None:
+    for name in (
+        "steps",
+        "batch_size",
+        "n_envs",
+        "steps_per_round",
+        "updates_per_round",
+        "learning_starts",
+        "replay",
+        "n_step",
+        "eval_every",
+        "eval_episodes",
+    ):
+        if getattr(c, name) < 1:
+            raise InvalidInputError(f"{name} is {getattr(c, name)}: it must be at least 1")
+    _require(0 < c.gamma <= 1, f"gamma is {c.gamma}: it must be in (0, 1]")
+    _require(c.n_outputs >= 3, f"n_outputs is {c.n_outputs}: at least 3 are needed")
+    _require(c.sigma > 0, f"sigma is {c.sigma}: it must be positive")
+    _require(c.learning_rate > 0, f"learning_rate is {c.learning_rate}: it must be positive")
+    _require(0 <= c.average < 1, f"average is {c.average}: it must be in [0, 1)")
+    _require(0 < c.target_rate <= 1, f"target_rate is {c.target_rate}: it must be in (0, 1]")
+    for name in ("epsilon_start", "epsilon_end", "learning_rate_end"):
+        _require(0 <= getattr(c, name) <= 1, f"{name} is {getattr(c, name)}: give 0 to 1")
+    _require(bool(c.hidden) and min(c.hidden) >= 1, "hidden needs at least one layer")
+    _require(
+        c.support is None or c.support[0] < c.support[1],
+        f"the support {c.support} is empty: give low < high",
+    )
+    _require(
+        c.steps_per_round % c.n_envs == 0,
+        f"steps_per_round {c.steps_per_round} is no multiple of n_envs {c.n_envs}",
+    )
+    _require(
+        c.eval_every % c.steps_per_round == 0,
+        f"eval_every {c.eval_every} is no multiple of steps_per_round {c.steps_per_round}",
+    )
+    _require(
+        c.steps % c.eval_every == 0,
+        f"steps {c.steps} is no multiple of eval_every {c.eval_every}: round it",
+    )
+    _require(
+        c.replay >= max(c.learning_starts, c.batch_size, c.n_envs * (c.n_step + 1)),
+        f"a replay of {c.replay} is smaller than learning_starts ({c.learning_starts}) or one batch",
+    )
+    Risk.parse(c.risk)
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise InvalidInputError(message)

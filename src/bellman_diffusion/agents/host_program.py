@@ -1,0 +1,176 @@
+"""Chunks of the learner with environments that the host steps, for all seeds."""
+
+import time
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from bellman_diffusion.agents.config import AgentConfig
+from bellman_diffusion.agents.environments import EnvSpec, HostEnvironments
+from bellman_diffusion.agents.learner import LearnerState
+from bellman_diffusion.agents.make import make_learner
+from bellman_diffusion.agents.replay import Rows
+
+# Episodes for judging are started with other seeds than those for learning.
+_JUDGING = 1
+
+
+class HostProgram:
+    """The same steps as in the jitted program: act, step, keep, learn."""
+
+    def __init__(self, config: AgentConfig, seeds: tuple[int, ...]) -> None:
+        learner, spec = make_learner(config)
+        assert isinstance(spec, EnvSpec)
+        c = config
+        self._learner, self._config, self._seeds = learner, c, seeds
+        self._envs = HostEnvironments(spec, learner.reader, seeds, c.n_envs)
+        self._judges = HostEnvironments(spec, learner.reader, seeds, c.eval_episodes, _JUDGING)
+        self._keys = jax.vmap(jax.random.key)(np.asarray(seeds, np.uint32))
+        self._memory = None
+        self._jitted = _jitted(config)
+
+    def start(self) -> tuple[LearnerState, float]:
+        """The first state, and how long compiling took."""
+        start = time.perf_counter()
+        state = jax.jit(jax.vmap(self._learner.init))(self._keys)
+        self._memory = self._envs.memory()
+        state = state._replace(actors=self._memory)
+        # One call of each compiles it; what they give is not used.
+        rows = self._no_rows()
+        jax.block_until_ready(self._jitted.absorb(self._keys, state._replace(actors=None), rows, 0))
+        jax.block_until_ready(self._jitted.grow(self._keys, state._replace(actors=None), 0))
+        jax.block_until_ready(self._jitted.luck(self._keys, 0))
+        return state, time.perf_counter() - start
+
+    def chunk(
+        self, state: LearnerState, step: int
+    ) -> tuple[LearnerState, dict[str, np.ndarray], np.ndarray]:
+        """The next state, figures of each seed, and each seed's mean greedy return."""
+        c = self._config
+        if state.actors is not self._memory:
+            self._envs.restore(state.actors)
+        state = state._replace(actors=None)
+        first = step // c.steps_per_round
+        state = self._jitted.grow(self._keys, state, first)
+        losses, tally = [], Tally(len(self._seeds), c.n_envs)
+        for round_ in range(first, first + c.rounds_per_chunk):
+            rows = self._collect(state, round_, tally)
+            state, loss = self._jitted.absorb(self._keys, state, rows, round_)
+            losses.append(loss)
+        self._memory = self._envs.memory()
+        figures = {
+            "loss": np.mean(np.array(losses), axis=0),
+            "train_return": tally.means(),
+            "epsilon": np.full(len(self._seeds), float(self._learner.epsilon(jnp.asarray(step)))),
+        }
+        returns = self._judge(state, step)
+        return state._replace(actors=self._memory), figures, returns
+
+    def finish(self, state: LearnerState) -> LearnerState:
+        """The state as it is."""
+        return state
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._envs.close()
+        self._judges.close()
+
+    def _collect(self, state: LearnerState, round_: int, tally: "Tally") -> Rows:
+        """One round of steps: arrays over (seed, time, environment)."""
+        c = self._config
+        deviates, others = (np.asarray(a) for a in self._jitted.luck(self._keys, round_))
+        kept: list[tuple[np.ndarray, ...]] = []
+        for t in range(c.rows_per_round):
+            observation = self._envs.observation.copy()
+            actions = others[:, t]
+            if not deviates[:, t].all():
+                best = np.asarray(self._jitted.greedy(state.network, state.frame, observation))
+                actions = np.where(deviates[:, t], actions, best)
+            step = self._envs.step(actions)
+            tally.add(step.reward, step.ended)
+            kept.append((observation, actions, *step))
+        stacked = [np.stack(column, axis=1) for column in zip(*kept, strict=True)]
+        observation, action, following, reward, terminated, ended = stacked
+        return Rows(observation, action.astype(np.int32), reward, following, terminated, ended)
+
+    def _judge(self, state: LearnerState, step: int) -> np.ndarray:
+        """The mean return of greedy episodes of each seed."""
+        judges = self._judges
+        judges.start_again(step)
+        shape = judges.observation.shape[:2]
+        total, over = np.zeros(shape), np.zeros(shape, bool)
+        while not over.all():
+            actions = np.asarray(self._jitted.greedy(state.average, state.frame, judges.observation))
+            seen = judges.step(actions)
+            total += np.where(over, 0.0, seen.reward)
+            over |= seen.ended > 0
+        return total.mean(axis=1)
+
+    def _no_rows(self) -> Rows:
+        c = self._config
+        size = (len(self._seeds), c.rows_per_round, c.n_envs)
+        numbers = np.zeros(size, np.float32)
+        seen = np.zeros((*size, *self._learner.reader.shape), np.float32)
+        return Rows(seen, np.zeros(size, np.int32), numbers, seen, numbers, numbers)
+
+
+class Jitted(NamedTuple):
+    """The learner's functions over all seeds."""
+
+    greedy: Any
+    luck: Any
+    absorb: Any
+    grow: Any
+
+
+@lru_cache(maxsize=8)
+def _jitted(config: AgentConfig) -> Jitted:
+    """Made once for a configuration: another run of it compiles nothing."""
+    learner, _ = make_learner(config)
+    c = config
+
+    def luck(key: Array, round_: Array) -> tuple[Array, Array]:
+        epsilon = learner.epsilon(round_ * c.steps_per_round)
+        key = jax.random.fold_in(jax.random.fold_in(key, round_), 5)
+        return learner.random_actions(key, (c.rows_per_round, c.n_envs), epsilon)
+
+    def absorb(
+        key: Array, state: LearnerState, rows: Rows, round_: Array
+    ) -> tuple[LearnerState, Array]:
+        state, figures = learner.absorb(jax.random.fold_in(key, round_), state, rows, round_)
+        return state, figures["loss"]
+
+    def grow(key: Array, state: LearnerState, round_: Array) -> LearnerState:
+        return learner.grow(jax.random.fold_in(key, round_), state, round_)
+
+    return Jitted(
+        greedy=jax.jit(jax.vmap(lambda *a: learner.greedy(*a))),
+        luck=jax.jit(jax.vmap(luck, in_axes=(0, None))),
+        absorb=jax.jit(jax.vmap(absorb, in_axes=(0, 0, 0, None))),
+        grow=jax.jit(jax.vmap(grow, in_axes=(0, 0, None))),
+    )
+
+
+class Tally:
+    """Returns of the episodes that ended while learning, a mean for each seed."""
+
+    def __init__(self, n_seeds: int, n_envs: int) -> None:
+        self._running = np.zeros((n_seeds, n_envs))
+        self._sum, self._count = np.zeros(n_seeds), np.zeros(n_seeds)
+
+    def add(self, reward: np.ndarray, ended: np.ndarray) -> None:
+        """One step of every environment."""
+        self._running += reward
+        over = ended > 0
+        self._sum += np.where(over, self._running, 0).sum(axis=1)
+        self._count += over.sum(axis=1)
+        self._running[over] = 0
+
+    def means(self) -> np.ndarray:
+        """NaN where no episode ended."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return self._sum / np.where(self._count, self._count, np.nan)

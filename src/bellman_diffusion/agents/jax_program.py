@@ -1,0 +1,76 @@
+"""Chunks of the jitted learner for all seeds, compiled once for a configuration."""
+
+import time
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from bellman_diffusion.agents.config import AgentConfig
+from bellman_diffusion.agents.devices import SeedGrid
+from bellman_diffusion.agents.environments import JaxEnvironment
+from bellman_diffusion.agents.learner import JaxLearner, LearnerState
+from bellman_diffusion.agents.make import make_learner
+
+
+def evaluation_key(key: Key[Array, ""], first_round: Array) -> Key[Array, ""]:
+    """The randomness of the judgement after the chunk that starts with this round."""
+    return jax.random.fold_in(jax.random.fold_in(key, first_round), 6)
+
+
+class JaxProgram:
+    """The program of some seeds; another one of the same shape compiles nothing."""
+
+    def __init__(self, config: AgentConfig, grid: SeedGrid) -> None:
+        self._config, self._grid = config, grid
+        self._keys = grid.keys()
+        self._compiled: Any = None
+
+    def start(self) -> tuple[LearnerState, float]:
+        """The first state, and how long compiling took."""
+        start = time.perf_counter()
+        self._compiled = _compile(self._config, len(self._grid.seeds), tuple(self._grid.devices))
+        state = self._compiled[0](self._keys)
+        return state, time.perf_counter() - start
+
+    def chunk(
+        self, state: LearnerState, step: int
+    ) -> tuple[LearnerState, dict[str, np.ndarray], np.ndarray]:
+        """The next state, figures of each seed, and each seed's mean greedy return."""
+        first = jnp.asarray(step // self._config.steps_per_round, jnp.int32)
+        _, chunk, evaluate = self._compiled
+        # After a restore the arrays come from the host.
+        state, figures = chunk(self._keys, self._grid.place(state), first)
+        returns = evaluate(self._keys, state, first)
+        results = self._grid.results
+        return state, {k: results(v) for k, v in figures.items()}, results(returns).mean(axis=1)
+
+    def finish(self, state: LearnerState) -> LearnerState:
+        """Without the seeds that only filled up the devices."""
+        return jax.tree.map(lambda a: jnp.asarray(self._grid.results(a)), state)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@lru_cache(maxsize=8)
+def _compile(config: AgentConfig, n_seeds: int, devices: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    learner, environment = make_learner(config)
+    assert isinstance(environment, JaxEnvironment)
+    whole = JaxLearner(learner, environment)
+    grid = SeedGrid(range(n_seeds), devices)
+
+    def judge(key: Array, state: LearnerState, first: Array) -> Array:
+        return whole.evaluate(evaluation_key(key, first), state)
+
+    keys, first = grid.keys(), jnp.zeros((), jnp.int32)
+    init = grid.over_seeds(whole.init).lower(keys).compile()
+    state = init(keys)
+    chunk, evaluate = (
+        grid.over_seeds(f, shared=1).lower(keys, state, first).compile()
+        for f in (whole.chunk, judge)
+    )
+    return init, chunk, evaluate

@@ -1,0 +1,94 @@
+"""How right an agent's return laws are: against Monte-Carlo returns of its own policy."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from bellman_diffusion.agents.algorithms.base import Frame
+from bellman_diffusion.agents.learner import JaxLearner
+from bellman_diffusion.bellman.distribution import ReturnDistribution
+
+# Rewards that are discounted to this share of the first are left out.
+_NEGLIGIBLE = 1e-3
+_GRID = 2000
+
+
+class Judged(NamedTuple):
+    """Laws at some states, and returns that followed from there."""
+
+    observations: Float[np.ndarray, "states *shape"]
+    laws: ReturnDistribution
+    """Of the greedy actions."""
+    returns: Float[np.ndarray, "states rollouts"]
+
+    def w1(self) -> Float[np.ndarray, " states"]:
+        """Wasserstein-1 between each law and its returns, as numbers of the return."""
+        low = min(float(self.laws.low), float(self.returns.min()))
+        high = max(float(self.laws.high), float(self.returns.max()))
+        x = np.linspace(low, high, _GRID).astype(np.float32)
+        predicted = np.asarray(self.laws.cdf(jnp.asarray(x)))
+        ordered = np.sort(self.returns, axis=1)
+        seen = np.stack([np.searchsorted(row, x, side="right") for row in ordered])
+        return np.trapezoid(np.abs(predicted - seen / ordered.shape[1]), x, axis=1)
+
+
+def judge_laws(
+    whole: JaxLearner,
+    key: Key[Array, ""],
+    network: Any,
+    frame: Frame,
+    n_states: int = 20,
+    n_rollouts: int = 32,
+) -> Judged:
+    """From states met on greedy episodes, one an episode at a time drawn evenly over its length.
+
+    Time limits are passed through: the laws are those of returns without them.
+    """
+    gamma = whole.config.gamma
+    limit = whole.environment.spec.time_limit or 1000
+    horizon = limit if gamma == 1 else int(np.ceil(np.log(_NEGLIGIBLE) / np.log(gamma)))
+    start_key, roll_key = jax.random.split(key)
+    states, seen = _met(whole, start_key, network, frame, n_states, limit)
+    repeat = lambda a: jnp.repeat(a, n_rollouts, axis=0)  # noqa: E731
+    start = jax.tree.map(repeat, (states, seen))
+    follow = jax.jit(lambda k, n, f, s: whole.follow(k, n, f, s, gamma, horizon))
+    returns = np.asarray(follow(roll_key, network, frame, start)).reshape(n_states, n_rollouts)
+    learner = whole.learner
+    readings = learner.read(network, frame, seen)
+    actions = learner.best(readings, frame)
+    laws = learner.algorithm.laws(readings, frame)
+    return Judged(np.asarray(seen), laws[jnp.arange(n_states), actions], returns)
+
+
+def _met(
+    whole: JaxLearner,
+    key: Key[Array, ""],
+    network: Any,
+    frame: Frame,
+    n: int,
+    limit: int,
+) -> tuple[Any, Array]:
+    """A state of each of n greedy episodes."""
+    start = jax.vmap(whole.environment.reset)(jax.random.split(key, n))
+
+    def one(carry, t):
+        (state, seen), over, kept = carry
+        step_key, take_key = jax.random.split(jax.random.fold_in(key, t))
+        # Reservoir: step t of an episode replaces what is kept with the chance 1/(t + 1).
+        take = (jax.random.uniform(take_key, (n,)) < 1 / (t + 1)) & ~over
+        kept = jax.tree.map(
+            lambda old, new: jnp.where(take.reshape(-1, *([1] * (new.ndim - 1))), new, old),
+            kept,
+            (state, seen),
+        )
+        action = whole.learner.greedy(network, frame, seen)
+        keys = jax.random.split(step_key, n)
+        now, step = jax.vmap(whole.environment.step)(keys, state, action)
+        over = over | step.terminated | step.truncated
+        return ((now, step.observation), over, kept), None
+
+    carry = (start, jnp.zeros(n, bool), start)
+    return jax.jit(lambda c: jax.lax.scan(one, c, jnp.arange(limit))[0])(carry)[2]

@@ -1,0 +1,150 @@
+"""Train the agents of many seeds: as one pure function, or in chunks that log and resume."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from bellman_diffusion.agents.config import AgentConfig
+from bellman_diffusion.agents.devices import SeedGrid
+from bellman_diffusion.agents.environments import EnvSpec, JaxEnvironment
+from bellman_diffusion.agents.host_program import HostProgram
+from bellman_diffusion.agents.jax_program import JaxProgram, evaluation_key
+from bellman_diffusion.agents.learner import JaxLearner, LearnerState
+from bellman_diffusion.agents.make import make_learner
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.training import Progress, RunFolder, train
+
+# A checkpoint holds the replay, which may be large.
+_CHECKPOINT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a training gave."""
+
+    config: AgentConfig
+    spec: EnvSpec
+    seeds: tuple[int, ...]
+    state: LearnerState
+    """Of every seed, along the first axis."""
+    steps: np.ndarray
+    """When the agents were judged."""
+    returns: Float[np.ndarray, "times seeds"]
+    """Mean returns of greedy episodes then."""
+    steps_per_second: float
+    """Environment steps of all seeds together, compilation apart, judgements included."""
+    compile_seconds: float
+
+    def over(self, seeds: Sequence[int], returns: np.ndarray) -> "Training":
+        """The same with the judgements of other processes' seeds beside."""
+        return replace(self, seeds=tuple(seeds), returns=returns)
+
+    def summary(self) -> list[dict[str, Any]]:
+        """For each seed the last judgement and the first one at which it had solved the environment."""
+        threshold = self.spec.solved_at
+        rows = []
+        for i, seed in enumerate(self.seeds):
+            values = self.returns[:, i]
+            solved = np.flatnonzero(values >= threshold) if threshold is not None else []
+            first = int(self.steps[solved[0]]) if len(solved) else None
+            rows.append(
+                {"seed": seed, "greedy_return": float(values[-1]), "first_solved_step": first}
+            )
+        return rows
+
+
+def make_train(
+    config: AgentConfig,
+) -> Callable[[Key[Array, ""]], tuple[LearnerState, Float[Array, "times episodes"]]]:
+    """train(key) → (the final state, the greedy returns of each judgement): pure, for jit and vmap."""
+    learner, environment = make_learner(config)
+    if not isinstance(environment, JaxEnvironment):
+        raise InvalidInputError(
+            f"{config.env_id} is stepped by the host, so its training is no pure function: "
+            "use train_agents"
+        )
+    whole = JaxLearner(learner, environment)
+
+    def train_one(key: Key[Array, ""]) -> tuple[LearnerState, Array]:
+        def one(state: LearnerState, chunk: Array) -> tuple[LearnerState, Array]:
+            first = chunk * config.rounds_per_chunk
+            state, _ = whole.chunk(key, state, first)
+            return state, whole.evaluate(evaluation_key(key, first), state)
+
+        chunks = jnp.arange(config.steps // config.eval_every)
+        return jax.lax.scan(one, whole.init(key), chunks)
+
+    return train_one
+
+
+def train_agents(
+    config: AgentConfig,
+    seeds: Sequence[int],
+    *,
+    run: RunFolder | None = None,
+    progress: Progress | None = None,
+    devices: Sequence[Any] | None = None,
+) -> Training:
+    """Train one agent for each seed; with a run folder the training can be stopped and resumed."""
+    if len(set(seeds)) < len(seeds) or not seeds:
+        raise InvalidInputError(f"seeds {list(seeds)}: give different ones, at least one")
+    learner, environment = make_learner(config)
+    if isinstance(environment, JaxEnvironment):
+        program = JaxProgram(config, SeedGrid(seeds, devices))
+        spec = environment.spec
+    else:
+        program = HostProgram(config, tuple(seeds))
+        spec = environment
+    history: list[np.ndarray] = []
+    times: list[float] = []
+
+    def chunk(state: LearnerState, step: int, n_steps: int) -> tuple[LearnerState, dict[str, Any]]:
+        start = time.perf_counter()
+        state, figures, returns = program.chunk(state, step)
+        times.append(time.perf_counter() - start)
+        history.append(returns)
+        # Seeds that saw no episode end have no figure.
+        logged = {
+            name: np.array([np.nanmean(values) if np.isfinite(values).any() else 0.0])
+            for name, values in figures.items()
+        }
+        # A seed that diverged must not hide behind the others.
+        logged["loss"] = np.array([np.mean(figures["loss"])])
+        per_seed = {f"return/seed {s}": np.array([r]) for s, r in zip(seeds, returns, strict=True)}
+        return state, logged | {"return": np.array([returns.mean()])} | per_seed
+
+    state, compile_seconds = program.start()
+    state, _ = train(
+        chunk,
+        state,
+        config.steps,
+        config.eval_every,
+        run=run,
+        progress=progress,
+        checkpoint_seconds=_CHECKPOINT_SECONDS,
+        advice="Lower learning_rate.",
+    )
+    program.close()
+    if run is not None:
+        # With those from before a resume.
+        history = [np.array([row[f"return/seed {s}"] for s in seeds]) for row in run.rows()]
+    returns = np.array(history)
+    steps = config.eval_every * np.arange(1, len(history) + 1)
+    done = sum(times)
+    n_steps = len(times) * config.eval_every * len(seeds)
+    return Training(
+        config=config,
+        spec=spec,
+        seeds=tuple(seeds),
+        state=program.finish(state),
+        steps=steps,
+        returns=returns,
+        steps_per_second=n_steps / done if done else 0.0,
+        compile_seconds=compile_seconds,
+    )

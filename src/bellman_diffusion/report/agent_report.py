@@ -1,0 +1,56 @@
+"""Tables and the page of a training run."""
+
+from pathlib import Path
+
+import numpy as np
+
+from bellman_diffusion.agents.train import Training
+from bellman_diffusion.metrics.aggregate import iqm, iqm_interval
+from bellman_diffusion.report.agent_figures import draw_curves
+from bellman_diffusion.report.page import Section, Table, write_page
+
+
+def training_table(training: Training) -> Table:
+    """One row a seed, and their interquartile mean."""
+    rows = [
+        (
+            "seed",
+            str(row["seed"]),
+            f"{row['greedy_return']:.4g}",
+            "–" if row["first_solved_step"] is None else f"{row['first_solved_step']:,}",
+        )
+        for row in training.summary()
+    ]
+    last = training.returns[-1]
+    if len(last) > 1:
+        low, high = iqm_interval(last)
+        rows.append(("IQM", f"{len(last)} seeds", f"{iqm(last):.4g} ({low:.4g}–{high:.4g})", ""))
+    return Table(("", "", "greedy return", "first solved at step"), rows)
+
+
+def write_training_report(folder: Path, training: Training, command: str) -> Path:
+    """Draw the curves and write `report.html`."""
+    config = training.config
+    name = f"{config.env_id}, {config.algo}"
+    curve = (training.steps, training.returns)
+    threshold = training.spec.solved_at
+    figures = folder / "figures"
+    together = draw_curves(figures / "curves.png", [name], [{config.algo: curve}], threshold)
+    pictures = [(together, "Return of greedy episodes over environment steps")]
+    text = (
+        f"{config.eval_episodes} greedy episodes every {config.eval_every:,} steps; "
+        f"{training.steps_per_second:,.0f} steps a second over all seeds."
+    )
+    settings = [(key, "", str(value)) for key, value in config.to_json().items()]
+    sections = [
+        Section(name, text, training_table(training)),
+        Section("Learning", pictures=pictures),
+        Section("Settings", table=Table(("setting", "", "value"), settings)),
+    ]
+    return write_page(folder / "report.html", f"Training: {name}", command, sections)
+
+
+def late_failures(steps: np.ndarray, returns: np.ndarray, after: int, threshold: float) -> float:
+    """The share of judgements after a step, over all seeds, that are below the threshold."""
+    late = returns[steps > after]
+    return float(np.mean(late < threshold)) if late.size else float("nan")
