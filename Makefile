@@ -54,6 +54,7 @@ reproduce: $(STAMP)
 	$(BIN)/bellman reproduce linearity --out results/linearity
 	$(BIN)/bellman reproduce chain --out results/chain
 	$(BIN)/bellman reproduce treasure --out results/treasure
+	$(BIN)/bellman reproduce cartpole --seed 4000 --seeds 10 --out results/cartpole
 
 clean:
 	rm -rf $(VENV) .venv-bench site runs .pytest_cache .ruff_cache

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import cases
+import control
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-bench"
@@ -22,11 +23,12 @@ RESULT = HERE.parent / "results" / "bench.json"
 def peer_python() -> Path:
     """The peers' interpreter, set up at the first call."""
     python = PEERS / "bin" / "python"
-    stamp = PEERS / ".installed"
+    stamp = PEERS / ".installed-2"
     if not stamp.exists():
         venv.create(PEERS, with_pip=True)
-        requirements = str(HERE / "requirements.txt")
-        command = [str(python), "-m", "pip", "install", "--quiet", "-r", requirements]
+        files = [str(HERE / f"{name}.txt") for name in ("requirements", "requirements-control")]
+        wanted = [word for file in files for word in ("-r", file)]
+        command = [str(python), "-m", "pip", "install", "--quiet", *wanted]
         subprocess.run(command, check=True)
         stamp.touch()
     return python
@@ -98,6 +100,7 @@ def main() -> None:
             f"{row['eager_share_of_matrix_rate']:.0%}",
         )
     Console(width=110).print(table)
+    control.main(peer_python())
 
 
 if __name__ == "__main__":

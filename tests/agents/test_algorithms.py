@@ -85,7 +85,7 @@ def test_quantile_regression_finds_the_quantiles():
     st.floats(0.0, 0.8),
     st.integers(0, 1000),
 )
-def test_spreading_keeps_mass_and_mean_and_adds_the_variance_asked_for(places, added, seed):
+def test_spreading_keeps_mass_mean_and_sign_and_adds_the_variance_asked_for(places, added, seed):
     mass = np.random.default_rng(seed).dirichlet(np.ones(20)).astype(np.float32)
     place = np.asarray(places, np.float32)
     found = np.asarray(spread(jnp.asarray(mass), jnp.asarray(place), added), float)
@@ -93,7 +93,9 @@ def test_spreading_keeps_mass_and_mean_and_adds_the_variance_asked_for(places, a
     mean = mass @ place
     assert found.sum() == pytest.approx(1, abs=1e-5)
     assert found @ nodes == pytest.approx(mean, abs=1e-3)
-    wanted = mass @ (place - mean) ** 2 + added
+    t = place - np.floor(place)
+    wanted = mass @ ((place - mean) ** 2 + np.maximum(added, t * (1 - t)))
+    assert found.min() >= -1e-6
     assert found @ (nodes - mean) ** 2 == pytest.approx(wanted, abs=5e-3)
 
 
@@ -161,9 +163,7 @@ def test_a_terminal_transition_does_not_look_at_what_follows(name):
         )
         following = model.read(slow, FRAME, rows[1])
         key = jax.random.key(3)
-        return float(
-            model.loss(network, slow, FRAME, transition, following, jnp.asarray(0), key)
-        )
+        return float(model.loss(network, slow, FRAME, transition, following, jnp.asarray(0), key))
 
     assert loss(network, 0.0) == pytest.approx(loss(other, 0.0), abs=1e-6)
     assert loss(network, 0.9) != pytest.approx(loss(other, 0.9), abs=1e-6)
@@ -178,9 +178,7 @@ def test_networks_say_the_same_over_a_wider_support():
         layer = network.layers[-1]
         import equinox as eqx
 
-        network = eqx.tree_at(
-            lambda n: n.layers[-1].bias, network, layer.bias + jnp.tile(bump, 2)
-        )
+        network = eqx.tree_at(lambda n: n.layers[-1].bias, network, layer.bias + jnp.tile(bump, 2))
         wide = Support.fixed(-6.0, 10.0)
         moved = model.moved(network, FRAME.support, wide)
         row = jnp.ones(3)

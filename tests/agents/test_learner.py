@@ -57,7 +57,10 @@ END = [[0, 0], [1, 1]]
 # constant reward; observation-dependent; discounted; action-dependent; both.
 PROBES = {
     "constant": (probe([0, 1], [1, 0], [[1, 1], [0, 0]], END, [[1, 1]] * 2), [[1, 1], None]),
-    "observed": (probe([-1, 1], [0.5, 0.5], [[-1, -1], [1, 1]], END, [[1, 1]] * 2), [[-1] * 2, [1] * 2]),
+    "observed": (
+        probe([-1, 1], [0.5, 0.5], [[-1, -1], [1, 1]], END, [[1, 1]] * 2),
+        [[-1] * 2, [1] * 2],
+    ),
     "discounted": (
         probe([0, 1], [1, 0], [[0, 0], [1, 1]], [[1, 1], [1, 1]], [[0, 0], [1, 1]]),
         [[GAMMA] * 2, [1, 1]],
@@ -74,8 +77,8 @@ PROBES = {
 def test_five_probe_environments_are_solved(algo):
     """All five at once: they differ in their numbers alone.
 
-    Not by bellman-paper: Algorithm 3 looks at an end near its reward only, so what its s is elsewhere, and
-    with it the mean, is the network's whim.
+    Not by bellman-paper: Algorithm 3 looks at an end near its reward only, so what its s is
+    elsewhere, and with it the mean, is the network's whim.
     """
     config = AgentConfig(
         "probe",
@@ -145,8 +148,8 @@ def test_a_stopped_run_that_goes_on_ends_bit_for_bit_the_same(tmp_path, options)
     config = AgentConfig("CartPole-v1", env_options=options, **SMALL)
     settings = config.to_json()
     whole = train_agents(config, [5, 6, 7], run=RunFolder(tmp_path / "whole", settings))
+    run = RunFolder(tmp_path / "cut", settings)
     with pytest.raises(KeyboardInterrupt):
-        run = RunFolder(tmp_path / "cut", settings)
         train_agents(config, [5, 6, 7], run=run, progress=StopAt(600))
     rest = train_agents(config, [5, 6, 7], run=RunFolder(tmp_path / "cut", settings))
     for one, other in zip(jax.tree.leaves(whole.state), jax.tree.leaves(rest.state), strict=True):

@@ -24,7 +24,7 @@ class AgentConfig:
 
     n_outputs: int = 31
     """Functions, atoms or quantiles of each action's return."""
-    sigma: float = 0.75
+    sigma: float = 1.5
     """bellman: the smoothing of the return, in spacings of its functions."""
     support: tuple[float, float] | None = None
     """The range of returns; found and grown where it is not given."""

@@ -4,6 +4,7 @@ import time
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -104,7 +105,9 @@ class HostProgram:
         shape = judges.observation.shape[:2]
         total, over = np.zeros(shape), np.zeros(shape, bool)
         while not over.all():
-            actions = np.asarray(self._jitted.greedy(state.average, state.frame, judges.observation))
+            actions = np.asarray(
+                self._jitted.greedy(state.average, state.frame, judges.observation)
+            )
             seen = judges.step(actions)
             total += np.where(over, 0.0, seen.reward)
             over |= seen.ended > 0
@@ -148,7 +151,7 @@ def _jitted(config: AgentConfig) -> Jitted:
         return learner.grow(jax.random.fold_in(key, round_), state, round_)
 
     return Jitted(
-        greedy=jax.jit(jax.vmap(lambda *a: learner.greedy(*a))),
+        greedy=eqx.filter_jit(jax.vmap(learner.greedy)),
         luck=jax.jit(jax.vmap(luck, in_axes=(0, None))),
         absorb=jax.jit(jax.vmap(absorb, in_axes=(0, 0, 0, None))),
         grow=jax.jit(jax.vmap(grow, in_axes=(0, 0, None))),

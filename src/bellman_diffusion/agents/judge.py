@@ -43,23 +43,37 @@ def judge_laws(
     n_states: int = 20,
     n_rollouts: int = 32,
 ) -> Judged:
-    """From states met on greedy episodes, one an episode at a time drawn evenly over its length.
+    """From states met on greedy episodes, one an episode at a time drawn evenly over its length."""
+    limit = whole.environment.spec.time_limit or 1000
+    start_key, roll_key = jax.random.split(key)
+    met = _met(whole, start_key, network, frame, n_states, limit)
+    return judge_states(whole, roll_key, network, frame, met, n_rollouts)
+
+
+def judge_states(
+    whole: JaxLearner,
+    key: Key[Array, ""],
+    network: Any,
+    frame: Frame,
+    start: tuple[Any, Array],
+    n_rollouts: int = 32,
+) -> Judged:
+    """From given states and what is seen of them.
 
     Time limits are passed through: the laws are those of returns without them.
     """
     gamma = whole.config.gamma
     limit = whole.environment.spec.time_limit or 1000
     horizon = limit if gamma == 1 else int(np.ceil(np.log(_NEGLIGIBLE) / np.log(gamma)))
-    start_key, roll_key = jax.random.split(key)
-    states, seen = _met(whole, start_key, network, frame, n_states, limit)
-    repeat = lambda a: jnp.repeat(a, n_rollouts, axis=0)  # noqa: E731
-    start = jax.tree.map(repeat, (states, seen))
+    seen = start[1]
+    n_states = seen.shape[0]
+    many = jax.tree.map(lambda a: jnp.repeat(a, n_rollouts, axis=0), start)
     follow = jax.jit(lambda k, n, f, s: whole.follow(k, n, f, s, gamma, horizon))
-    returns = np.asarray(follow(roll_key, network, frame, start)).reshape(n_states, n_rollouts)
+    returns = np.asarray(follow(key, network, frame, many)).reshape(n_states, n_rollouts)
     learner = whole.learner
     readings = learner.read(network, frame, seen)
-    actions = learner.best(readings, frame)
     laws = learner.algorithm.laws(readings, frame)
+    actions = learner.best(readings, frame)
     return Judged(np.asarray(seen), laws[jnp.arange(n_states), actions], returns)
 
 

@@ -94,7 +94,7 @@ def train_agents(
     """Train one agent for each seed; with a run folder the training can be stopped and resumed."""
     if len(set(seeds)) < len(seeds) or not seeds:
         raise InvalidInputError(f"seeds {list(seeds)}: give different ones, at least one")
-    learner, environment = make_learner(config)
+    _, environment = make_learner(config)
     if isinstance(environment, JaxEnvironment):
         program = JaxProgram(config, SeedGrid(seeds, devices))
         spec = environment.spec

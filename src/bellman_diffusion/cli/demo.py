@@ -5,9 +5,13 @@ from typing import Annotated
 
 import typer
 
+from bellman_diffusion.agents.agent import AGENT_FILE, save_agents
+from bellman_diffusion.agents.registry import default_config
+from bellman_diffusion.agents.train import train_agents
 from bellman_diffusion.bellman.planning import PlanSettings, plan
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.experiments.toy import ToySettings, run_toy
+from bellman_diffusion.report.agent_report import training_sections, training_table
 from bellman_diffusion.report.page import write_page
 from bellman_diffusion.report.plan_report import (
     plan_sections,
@@ -16,6 +20,10 @@ from bellman_diffusion.report.plan_report import (
     start_observations,
 )
 from bellman_diffusion.report.toy_report import toy_sections, toy_table
+from bellman_diffusion.training import RichProgress
+
+# Enough for a solved CartPole, and little enough to wait for.
+_STEPS = 15_000
 
 
 def demo(
@@ -26,7 +34,7 @@ def demo(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Learn three synthetic sets, plan in FrozenLake, and write one report with the figures."""
+    """Learn three synthetic sets, plan in FrozenLake, train a CartPole agent; one report of it all."""
     silent = quiet or as_json
     settings = ToySettings(n_repeats=2)
     summary = run_toy(out, models=("default",), seeds=(seed,), settings=settings, quiet=quiet)
@@ -35,10 +43,22 @@ def demo(
     planner.save(out / "planner.bellman")
     risks = risk_figures(planner, start_observations(planner, seed))
     show(risk_table(risks), "FrozenLake: return of the optimal policy", quiet=silent)
-    sections = [*toy_sections(out, summary), *plan_sections(out, planner, seed)]
+    training = train_agents(
+        default_config("CartPole-v1", steps=_STEPS, eval_every=_STEPS // 10),
+        [seed],
+        progress=None if quiet else RichProgress("CartPole-v1 bellman", ("return",), "steps/s"),
+    )
+    save_agents(out / AGENT_FILE, training)
+    show(training_table(training), "CartPole: return of the agent", quiet=silent)
+    sections = [
+        *toy_sections(out, summary),
+        *plan_sections(out, planner, seed),
+        *training_sections(out, training),
+    ]
     report = write_page(out / "report.html", "Demo", f"bellman demo --seed {seed}", sections)
     if as_json:
         figures = planner.meta["figures"] | {"starts": risks}
-        print_json(summary | {"frozenlake": figures, "report": str(report)})
+        agent = {"seeds": training.summary()}
+        print_json(summary | {"frozenlake": figures, "cartpole": agent, "report": str(report)})
     elif not quiet:
         typer.echo(f"Report: {report}")

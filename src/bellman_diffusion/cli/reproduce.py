@@ -5,8 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from bellman_diffusion.agents.devices import use_all_cores
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.experiments.cartpole import ALGORITHMS, run_cartpole
 from bellman_diffusion.experiments.frozenlake import run_frozenlake
 from bellman_diffusion.experiments.linearity import run_linearity
 from bellman_diffusion.experiments.maze_chain import ChainSettings, run_chain
@@ -24,6 +26,11 @@ from bellman_diffusion.report.bellman_report import (
     write_linearity_report,
     write_planning_report,
     write_treasure_report,
+)
+from bellman_diffusion.report.cartpole_report import (
+    cartpole_table,
+    cartpole_verdict,
+    write_cartpole_report,
 )
 from bellman_diffusion.report.page import Table
 from bellman_diffusion.report.toy_report import toy_table, write_toy_report
@@ -148,6 +155,40 @@ def planning(
     command = f"bellman reproduce planning --seed {seed} --seeds {seeds}"
     report = write_planning_report(out, summary, command)
     _end(summary, planning_table(summary), "Planning", report, quiet, as_json)
+
+
+@reproduce.command()
+def cartpole(
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from --seed on.")] = 10,
+    steps: Annotated[int, typer.Option(min=1000, help="Environment steps of each seed.")] = 100_000,
+    algos: Annotated[str, typer.Option(help="Which algorithms, separated by commas.")] = ",".join(
+        ALGORITHMS
+    ),
+    out: Out = Path("runs/cartpole"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """The cart-pole experiment (Section 5.3): speed and steadiness beside C51 and QR-DQN.
+
+    Run again with the same --out to go on where it stopped.
+    """
+    use_all_cores()
+    names = [name.strip() for name in algos.split(",")]
+    unknown = [name for name in names if name not in ALGORITHMS]
+    if unknown:
+        raise InvalidInputError(f"--algos {algos!r}: choose from {', '.join(ALGORITHMS)}")
+    steps = -(-steps // 1000) * 1000
+    bar = NoProgress() if quiet else RichProgress("trainings", ())
+    with bar:
+        summary = run_cartpole(out, range(seed, seed + seeds), steps, names, bar)
+    command = f"bellman reproduce cartpole --seed {seed} --seeds {seeds} --steps {steps}"
+    report = write_cartpole_report(out, summary, command)
+    table = cartpole_table(summary)
+    shown = {name: value for name, value in summary.items() if name != "cells"}
+    _end(shown, table, "Cart-pole", report, quiet, as_json)
+    if not (quiet or as_json):
+        typer.echo(cartpole_verdict(summary))
 
 
 def _end(

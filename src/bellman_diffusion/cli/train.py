@@ -10,6 +10,7 @@ from bellman_diffusion.agents.agent import AGENT_FILE, save_agents
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.devices import use_all_cores
 from bellman_diffusion.agents.distributed import gathered, join, own_share
+from bellman_diffusion.agents.make import make_learner
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import Training, train_agents
 from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
@@ -93,6 +94,7 @@ def _config(
 
 
 def _run(config: AgentConfig, everyone: list[int], folder: Path, quiet: bool) -> Training:
+    make_learner(config)  # refuses what cannot be trained before anything is written
     seeds = own_share(everyone)
     if len(seeds) < len(everyone) and seeds[0] != everyone[0]:
         # Each process keeps its own checkpoints and figures; the first one's folder has the whole.

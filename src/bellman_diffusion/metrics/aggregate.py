@@ -22,4 +22,4 @@ def iqm_interval(
     figures = iqm(np.moveaxis(values[..., pick], -2, 0))
     tail = 100 * (1 - level) / 2
     low, high = np.percentile(figures, [tail, 100 - tail], axis=0)
-    return low, high
+    return np.asarray(low), np.asarray(high)

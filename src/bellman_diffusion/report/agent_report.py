@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from bellman_diffusion.agents.train import Training
 from bellman_diffusion.metrics.aggregate import iqm, iqm_interval
 from bellman_diffusion.report.agent_figures import draw_curves
@@ -28,29 +26,34 @@ def training_table(training: Training) -> Table:
     return Table(("", "", "greedy return", "first solved at step"), rows)
 
 
-def write_training_report(folder: Path, training: Training, command: str) -> Path:
-    """Draw the curves and write `report.html`."""
+def training_sections(folder: Path, training: Training) -> list[Section]:
+    """The parts of the report: figures of each seed, and their curves."""
     config = training.config
     name = f"{config.env_id}, {config.algo}"
     curve = (training.steps, training.returns)
-    threshold = training.spec.solved_at
-    figures = folder / "figures"
-    together = draw_curves(figures / "curves.png", [name], [{config.algo: curve}], threshold)
-    pictures = [(together, "Return of greedy episodes over environment steps")]
+    picture = draw_curves(
+        folder / "figures" / "curves.png",
+        [name],
+        [{config.algo: curve}],
+        training.spec.solved_at,
+    )
     text = (
         f"{config.eval_episodes} greedy episodes every {config.eval_every:,} steps; "
         f"{training.steps_per_second:,.0f} steps a second over all seeds."
     )
+    return [
+        Section(name, text, training_table(training)),
+        Section("Learning", pictures=[(picture, "Return of greedy episodes over steps")]),
+    ]
+
+
+def write_training_report(folder: Path, training: Training, command: str) -> Path:
+    """Draw the curves and write `report.html`."""
+    config = training.config
     settings = [(key, "", str(value)) for key, value in config.to_json().items()]
     sections = [
-        Section(name, text, training_table(training)),
-        Section("Learning", pictures=pictures),
+        *training_sections(folder, training),
         Section("Settings", table=Table(("setting", "", "value"), settings)),
     ]
-    return write_page(folder / "report.html", f"Training: {name}", command, sections)
-
-
-def late_failures(steps: np.ndarray, returns: np.ndarray, after: int, threshold: float) -> float:
-    """The share of judgements after a step, over all seeds, that are below the threshold."""
-    late = returns[steps > after]
-    return float(np.mean(late < threshold)) if late.size else float("nan")
+    title = f"Training: {config.env_id}, {config.algo}"
+    return write_page(folder / "report.html", title, command, sections)

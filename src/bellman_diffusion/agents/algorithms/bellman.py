@@ -2,9 +2,9 @@
 
 The model holds the law of X + N(0, σ²). For r + dX' the exact backup moves it by x → r + dx, which
 takes the noise's variance to d²σ², and adds N(0, (1 − d²)σ²): the noise-preserving backup. A moved
-weight is put on four nodes so that its mean is kept and its variance grows by just the noise that was
-lost; C51's two-node sharing keeps the mean alone and widens the law at every backup. After a terminal
-step the target is N(r, σ²) itself.
+weight is put on four nodes so that its mean is kept and its variance grows by the noise that was lost,
+where C51's two-node sharing widens the law at every backup by whatever the grid asks for. After a
+terminal step the target is N(r, σ²) itself.
 """
 
 import equinox as eqx
@@ -76,19 +76,18 @@ def spread(
 ) -> Float[Array, " k"]:
     """Each mass on the four nodes around its place, with its mean kept and the variance `added`.
 
-    Two-node sharing by the distances t and 1 − t keeps the mean and adds the variance t(1 − t). To move
-    a mass c from each inner node to the outer one beside it would add 4c: c = (t(1 − t) − added)/4
-    moved inwards sets it right. Where less is to be added than sharing does, the outer weights are negative,
-    −1/16 at most; on a law that is smooth at the nodes' scale they are outweighed.
+    Two-node sharing by the distances t and 1 − t keeps the mean and adds the variance t(1 − t). Moving
+    a mass c from each inner node to the outer one beside it adds 4c more: c = (added − t(1 − t))/4.
+    Where sharing alone adds too much, c would be negative, and cross-entropy with negative weights has
+    no minimum: there it is 0, as for C51.
     """
     n = mass.shape[0]
     place = jnp.clip(place, 1, n - 2)
     left = jnp.clip(jnp.floor(place), 1, n - 3)
     t = place - left
     index = left.astype(jnp.int32)
-    inwards = mass * (t * (1 - t) - added) / 4
+    outwards = mass * jnp.maximum(added - t * (1 - t), 0) / 4
     zeros = jnp.zeros(n)
-    inner = zeros.at[index].add(mass * (1 - t) + inwards).at[index + 1].add(mass * t + inwards)
-    outer = zeros.at[index].add(inwards)
-    left_outer, right_outer = outer[1:], outer[:-2]
-    return inner.at[:-1].add(-left_outer).at[2:].add(-right_outer)
+    inner = zeros.at[index].add(mass * (1 - t) - outwards).at[index + 1].add(mass * t - outwards)
+    outer = zeros.at[index].add(outwards)
+    return inner.at[:-1].add(outer[1:]).at[2:].add(outer[:-2])

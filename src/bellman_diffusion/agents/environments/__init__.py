@@ -8,6 +8,7 @@ from bellman_diffusion.agents.environments.base import EnvSpec, JaxEnvironment
 from bellman_diffusion.agents.environments.gymnax_env import GymnaxEnvironment, gymnax_name
 from bellman_diffusion.agents.environments.host import HostEnvironments, host_spec
 from bellman_diffusion.agents.environments.table import TableEnvironment, table_spec
+from bellman_diffusion.agents.environments.windy_cliff import WINDY_CLIFF
 from bellman_diffusion.bellman.environments import make_env
 from bellman_diffusion.bellman.tables import finite_mdp
 
@@ -27,4 +28,4 @@ def find_environment(env_id: str, options: dict[str, Any]) -> JaxEnvironment | E
         env.close()
 
 
-__all__ = ["EnvSpec", "HostEnvironments", "JaxEnvironment", "find_environment"]
+__all__ = ["WINDY_CLIFF", "EnvSpec", "HostEnvironments", "JaxEnvironment", "find_environment"]

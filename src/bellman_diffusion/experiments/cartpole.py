@@ -1,0 +1,178 @@
+"""Section 5.3, cart-pole: is Bellman Diffusion faster and steadier than C51?
+
+Two comparisons of the same algorithms on the same learner:
+
+- `plain`: one-step targets, a hard target, a small replay, one update in ten steps (CleanRL's C51
+  settings for a run of 100,000 steps); only what belongs to the return model differs.
+- `best`: each algorithm with the settings that were best on other seeds.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellman_diffusion.agents.config import AgentConfig
+from bellman_diffusion.agents.environments import JaxEnvironment
+from bellman_diffusion.agents.judge import Judged, judge_laws, judge_states
+from bellman_diffusion.agents.learner import JaxLearner
+from bellman_diffusion.agents.make import make_learner
+from bellman_diffusion.agents.train import Training, train_agents
+from bellman_diffusion.experiments.cells import load_or_run
+from bellman_diffusion.metrics.aggregate import iqm
+from bellman_diffusion.training import Progress
+from bellman_diffusion.training.files import write_json
+
+ALGORITHMS = ("bellman", "bellman-paper", "c51", "qr-dqn")
+SETTINGS = ("plain", "best")
+SOLVED = 475.0
+# Evaluations after this step count as late; at least so much of a run is left for them.
+LATE = 25_000
+_RANGE = 100.0
+"""Returns of CartPole at γ = 0.99 lie between 0 and 100."""
+
+_COMMON: dict[str, Any] = {"env_id": "CartPole-v1", "support": (0.0, _RANGE), "eval_every": 1_000}
+_PLAIN: dict[str, Any] = {
+    "hidden": (120, 84),
+    "normalise": False,
+    "learning_rate": 2.5e-4,
+    "learning_rate_end": 1.0,
+    "n_step": 1,
+    "target_every": 50,
+    "replay": 10_000,
+    "updates_per_round": 1,
+    "epsilon_end": 0.05,
+    "epsilon_steps": 10_000,
+}
+# What belongs to the return model: chosen for each on other seeds.
+_PLAIN_MODEL: dict[str, dict[str, Any]] = {
+    "bellman": {"n_outputs": 21, "sigma": 3.0},
+    "bellman-paper": {"n_outputs": 31, "sigma": 1.5},
+    "c51": {"n_outputs": 31},
+    "qr-dqn": {"n_outputs": 31},
+}
+_BEST: dict[str, Any] = {
+    "hidden": (64, 64),
+    "n_outputs": 31,
+    "learning_rate": 5e-4,
+    "n_step": 3,
+    "updates_per_round": 8,
+    "average": 0.995,
+}
+_BEST_MODEL: dict[str, dict[str, Any]] = {
+    "bellman": {"sigma": 1.5},
+    # Its update costs ten times as much and more updates do not make it steadier.
+    "bellman-paper": {"updates_per_round": 1},
+    "c51": {},
+    "qr-dqn": {"learning_rate": 1e-3},
+}
+
+
+def cartpole_config(setting: str, algo: str, steps: int) -> AgentConfig:
+    """The settings of one cell of the comparison."""
+    base = _PLAIN | _PLAIN_MODEL[algo] if setting == "plain" else _BEST | _BEST_MODEL[algo]
+    return AgentConfig(**(_COMMON | base | {"algo": algo, "steps": steps}))
+
+
+def run_cartpole(
+    out: Path,
+    seeds: Sequence[int],
+    steps: int = 100_000,
+    algorithms: Sequence[str] = ALGORITHMS,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Train what is missing, write `cartpole.json`, and return it."""
+    cells: dict[str, dict[str, Any]] = {}
+    done, total = 0, len(SETTINGS) * len(algorithms)
+    for setting in SETTINGS:
+        cells[setting] = {}
+        for algo in algorithms:
+            config = cartpole_config(setting, algo, steps)
+            key = config.to_json() | {"seeds": list(seeds)}
+            path = out / "cells" / f"{setting}-{algo}.json"
+            cells[setting][algo] = load_or_run(path, key, lambda c=config: _cell(c, seeds))
+            done += 1
+            if progress is not None:
+                progress.update(done, total, {})
+    summary: dict[str, Any] = {
+        setting: {algo: _figures(cell) for algo, cell in row.items()}
+        for setting, row in cells.items()
+    }
+    summary |= {"seeds": list(seeds), "steps": steps}
+    write_json(out / "cartpole.json", summary)
+    return summary | {"cells": cells}
+
+
+def _cell(config: AgentConfig, seeds: Sequence[int]) -> dict[str, Any]:
+    training = train_agents(config, seeds)
+    learner, environment = make_learner(config)
+    assert isinstance(environment, JaxEnvironment)
+    whole = JaxLearner(learner, environment)
+    key = jax.random.key(10_000 + seeds[0])
+    w1 = [float(_judged(whole, key, training, i).w1().mean()) for i in range(len(seeds))]
+    return {
+        "steps": training.steps.tolist(),
+        "returns": training.returns.T.round(2).tolist(),
+        "seconds": len(training.steps) * config.eval_every * len(seeds) / training.steps_per_second,
+        "law_w1": [value / _RANGE for value in w1],
+        "fields": _fields(judge_states(whole, key, *_acting(training, 0), _first_and_last(whole))),
+    }
+
+
+def _judged(whole: JaxLearner, key: Any, training: Training, seed: int) -> Judged:
+    return judge_laws(whole, jax.random.fold_in(key, seed), *_acting(training, seed))
+
+
+def _acting(training: Training, seed: int) -> tuple[Any, Any]:
+    state = training.state
+    return jax.tree.map(lambda a: a[seed], (state.average, state.frame))
+
+
+def _first_and_last(whole: JaxLearner) -> tuple[Any, jax.Array]:
+    """A start, and the last state before the pole falls to a cart that is always pushed right."""
+    state, seen = whole.environment.reset(jax.random.key(0))
+    first, last = (state, seen), (state, seen)
+    for t in range(100):
+        now, step = whole.environment.step(jax.random.key(t), state, jnp.asarray(1))
+        if bool(step.terminated):
+            break
+        state, last = now, (now, step.observation)
+    return jax.tree.map(lambda *a: jnp.stack(a), first, last)
+
+
+def _fields(judged: Judged) -> list[dict[str, Any]]:
+    """Both fields of each state's law on a grid, and the return that follows."""
+    x = np.linspace(-15, 115, 521).astype(np.float32)
+    density = np.asarray(judged.laws.pdf(jnp.asarray(x)))
+    slope = np.asarray(judged.laws.gradient(jnp.asarray(x)))
+    return [
+        {
+            "x": x.tolist(),
+            "density": density[i].round(6).tolist(),
+            "slope": slope[i].round(6).tolist(),
+            "return": float(judged.returns[i].mean()),
+        }
+        for i in range(len(density))
+    ]
+
+
+def _figures(cell: dict[str, Any]) -> dict[str, Any]:
+    steps, returns = np.array(cell["steps"]), np.array(cell["returns"])
+    firsts = [steps[row >= SOLVED][0] if (row >= SOLVED).any() else np.inf for row in returns]
+    late = returns[:, steps > LATE]
+    return {
+        "median_steps": _finite(float(np.median(firsts))),
+        "worst_steps": _finite(float(np.max(firsts))),
+        "late_failures": float(np.mean(late < SOLVED)) if late.size else None,
+        "iqm": float(iqm(returns[:, -10:].mean(axis=1))),
+        "seconds": cell["seconds"],
+        "law_w1": float(np.mean(cell["law_w1"])),
+        "first_solved": [_finite(float(f)) for f in firsts],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -1,0 +1,62 @@
+"""The cart-pole comparison, small: its figures, its report, its resume."""
+
+import json
+
+import pytest
+
+from bellman_diffusion.experiments import cartpole
+from bellman_diffusion.experiments.cartpole import (
+    ALGORITHMS,
+    SETTINGS,
+    cartpole_config,
+    run_cartpole,
+)
+from bellman_diffusion.report.cartpole_report import cartpole_verdict, write_cartpole_report
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Small networks; two algorithms are enough."""
+    small = {"hidden": (8,), "batch_size": 16, "updates_per_round": 1, "eval_episodes": 2}
+    monkeypatch.setattr(cartpole, "_PLAIN", cartpole._PLAIN | small)
+    monkeypatch.setattr(cartpole, "_BEST", cartpole._BEST | small)
+
+
+def test_the_comparison_gives_every_figure_and_goes_on_where_it_was(tiny, tmp_path, monkeypatch):
+    summary = run_cartpole(tmp_path, [0, 1], 2000, ("bellman", "c51"))
+    keys = {"median_steps", "worst_steps", "late_failures", "iqm", "seconds", "law_w1"}
+    for setting in SETTINGS:
+        for figures in summary[setting].values():
+            assert keys <= set(figures)
+            assert 0 <= figures["law_w1"] < 1
+    report = write_cartpole_report(tmp_path, summary, "bellman reproduce cartpole")
+    assert report.stat().st_size > 10_000
+    assert "does not reach 475" in cartpole_verdict(summary)
+    # What is there is not made again.
+    monkeypatch.setattr(cartpole, "_cell", lambda *_: pytest.fail("trained again"))
+    again = run_cartpole(tmp_path, [0, 1], 2000, ("bellman", "c51"))
+    assert json.dumps(again) == json.dumps(summary)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_cell_can_be_configured(setting, algo):
+    config = cartpole_config(setting, algo, 100_000)
+    assert config.algo == algo
+    assert config.n_step == (1 if setting == "plain" else 3)
+
+
+def test_plain_settings_differ_in_the_return_model_alone():
+    plain = [cartpole_config("plain", algo, 1000).to_json() for algo in ALGORITHMS]
+    own = {"algo", "n_outputs", "sigma"}
+    shared = [{k: v for k, v in config.items() if k not in own} for config in plain]
+    assert all(config == shared[0] for config in shared)
+
+
+def test_the_verdict_counts_times_fewer_steps():
+    figures = {"median_steps": 10_000.0, "late_failures": 0.01}
+    other = {"median_steps": 15_000.0, "late_failures": 0.02}
+    row = {"bellman": figures, "c51": other}
+    text = cartpole_verdict({"plain": row, "best": row})
+    assert "1.50 times fewer" in text
+    assert "steadier" in text
