@@ -61,7 +61,8 @@ def speed(algo: str, n_seeds: int) -> dict:
         state, _ = chunk(keys, state, jnp.asarray(i * config.rounds_per_chunk))
         jax.block_until_ready(state)
         times.append(time.perf_counter() - start)
-    return {"steps_per_second": n_seeds * cases.STEPS / min(times), "seconds": min(times)}
+    seconds = sorted(times)[1]
+    return {"steps_per_second": n_seeds * cases.STEPS / seconds, "seconds": seconds}
 
 
 class FirstSolved:

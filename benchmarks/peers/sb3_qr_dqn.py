@@ -47,7 +47,7 @@ ZOO = {
     "policy_kwargs": {"net_arch": [256, 256], "n_quantiles": 10},
 }
 ZOO_STEPS = 50_000
-EVALUATE_EVERY = 5_000
+EVALUATE_EVERY = 1_000
 EPISODES = 20
 SOLVED = 475.0
 

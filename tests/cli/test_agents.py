@@ -1,6 +1,7 @@
 """bellman train, evaluate and watch."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -96,6 +97,16 @@ def test_watch_draws_an_episode(run, tmp_path):
         (["CartPole-v1", "--set", "speed=3"], "no such setting"),
         (["CartPole-v1", "--set", "batch_size=many"], "int is needed"),
         (["CartPole-v1", "--support", "5", "1"], "low < high"),
+        (["CartPole-v1", "--set", "sigma=4", "--set", "n_outputs=20"], "n_outputs of at least 26"),
+        (["CartPole-v1", "--set", "sigma=9"], "at most"),
+        (["CartPole-v1", "--set", "algo=c51"], "--algo"),
+        (["CartPole-v1", "--set", "steps_per_round=0"], "steps_per_round"),
+        (["CartPole-v1", "--set", "support=5"], "numbers with commas"),
+        (["CartPole-v1", "--risk", "above:nan"], "cvar:0.1"),
+        (["CartPole-v1", "--processes", "2"], "--coordinator"),
+        (["FrozenLake-v1", "--env-option", "map_name=9x9"], "cannot be made"),
+        (["CartPole-v1", "--set", "hidden=a,b"], "numbers with commas"),
+        (["CartPole-v1", "--set", "steps"], "name=value"),
         (["CartPole-v1", "--out", "/dev/full/x"], "cannot"),
     ],
 )
@@ -166,3 +177,23 @@ def test_two_processes_give_what_one_gives(tmp_path):
     assert [process.returncode for process in processes] == [0, 0], outputs
     wanted = json.loads(one.stdout.splitlines()[-1])["seeds"]
     assert json.loads(outputs[0][0].splitlines()[-1])["seeds"] == wanted
+
+
+def test_a_full_disk_is_said_and_what_was_saved_is_kept(run, monkeypatch):
+    """A resume of a finished run only rewrites its files; the disk is full while it does."""
+    folder, _ = run
+    kept = {
+        name: (folder / name).read_bytes()
+        for name in ("checkpoint.bellman", "agent.bellman", "metrics.jsonl")
+    }
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = bellman("train", "CartPole-v1", "--seeds", "2", "--out", str(folder), *QUICK)
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {name: (folder / name).read_bytes() for name in kept} == kept
+    assert not list(folder.glob("*.tmp"))

@@ -103,11 +103,11 @@ class Agent:
 
     def make_env(self, **options: Any) -> gym.Env:
         """The Gymnasium environment that it was trained on."""
-        return make_env(self.spec.env_id, **self.spec.options, **options)
+        return make_env(self.spec.env_id, **(self.spec.options | options))
 
     def _rows(self, observation: Any) -> tuple[np.ndarray, bool]:
         space = self.spec.observation_space
-        if isinstance(observation, dict | tuple) or not hasattr(space, "shape"):
+        if isinstance(observation, dict | tuple):
             return self._row(observation)[None], True
         array = np.asarray(observation)
         shape = tuple(space.shape or ())

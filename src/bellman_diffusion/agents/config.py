@@ -1,5 +1,6 @@
 """All settings of an agent's training, in one place."""
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -24,8 +25,8 @@ class AgentConfig:
 
     n_outputs: int = 31
     """Functions, atoms or quantiles of each action's return."""
-    sigma: float = 1.5
-    """bellman: the smoothing of the return, in spacings of its functions."""
+    sigma: float | None = None
+    """bellman: the smoothing of the return, in spacings of its functions; see `smoothing`."""
     support: tuple[float, float] | None = None
     """The range of returns; found and grown where it is not given."""
 
@@ -81,6 +82,18 @@ class AgentConfig:
         """Steps that each environment takes in a round."""
         return self.steps_per_round // self.n_envs
 
+    @property
+    def smoothing(self) -> float:
+        """σ in spacings: the given one, or the least at which a backup is exact on the nodes.
+
+        A weight between two nodes cannot be put on them with less variance than t(1 − t) ≤ 1/4, and the
+        noise that a backup must add is (1 − γ²ⁿ)σ². A tenth of the nodes is the most that it may take.
+        """
+        if self.sigma is not None:
+            return self.sigma
+        lost = 1 - self.gamma ** (2 * self.n_step)
+        return min(0.5 / math.sqrt(lost) if lost else math.inf, self.n_outputs / 10)
+
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary."""
         return asdict(self)
@@ -114,7 +127,7 @@ def _check(c: AgentConfig) -> None:
             raise InvalidInputError(f"{name} is {getattr(c, name)}: it must be at least 1")
     _require(0 < c.gamma <= 1, f"gamma is {c.gamma}: it must be in (0, 1]")
     _require(c.n_outputs >= 3, f"n_outputs is {c.n_outputs}: at least 3 are needed")
-    _require(c.sigma > 0, f"sigma is {c.sigma}: it must be positive")
+    _require(c.sigma is None or c.sigma > 0, f"sigma is {c.sigma}: it must be positive")
     _require(c.learning_rate > 0, f"learning_rate is {c.learning_rate}: it must be positive")
     _require(0 <= c.average < 1, f"average is {c.average}: it must be in [0, 1)")
     _require(0 < c.target_rate <= 1, f"target_rate is {c.target_rate}: it must be in (0, 1]")
@@ -122,8 +135,8 @@ def _check(c: AgentConfig) -> None:
         _require(0 <= getattr(c, name) <= 1, f"{name} is {getattr(c, name)}: give 0 to 1")
     _require(bool(c.hidden) and min(c.hidden) >= 1, "hidden needs at least one layer")
     _require(
-        c.support is None or c.support[0] < c.support[1],
-        f"the support {c.support} is empty: give low < high",
+        c.support is None or (len(c.support) == 2 and c.support[0] < c.support[1]),
+        f"the support {c.support}: give two numbers, low < high",
     )
     _require(
         c.steps_per_round % c.n_envs == 0,
@@ -141,6 +154,14 @@ def _check(c: AgentConfig) -> None:
         c.replay >= max(c.learning_starts, c.batch_size, c.n_envs * (c.n_step + 1)),
         f"a replay of {c.replay} is smaller than learning_starts ({c.learning_starts}) or one batch",
     )
+    if c.sigma is not None and c.algo == "bellman":
+        noise = (1 - c.gamma ** (2 * c.n_step)) * c.sigma**2
+        _require(
+            noise <= 1,
+            f"sigma {c.sigma} with gamma {c.gamma} and n_step {c.n_step} adds a noise of {noise:.2g} "
+            f"spacings² at each backup: at most 1 can be added. Use a sigma of at most "
+            f"{c.sigma / math.sqrt(noise):.3g}",
+        )
     Risk.parse(c.risk)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -39,9 +40,22 @@ class SeedGrid:
         return self.place(keys)
 
     def place(self, tree: Any) -> Any:
-        """Arrays with a leading seed axis, put on their devices."""
+        """Arrays with a leading seed axis, filled up and put on their devices."""
         sharding = NamedSharding(self._mesh, P("seed"))
-        return jax.tree.map(lambda a: jax.device_put(a, sharding), tree)
+        filling = len(self.seeds) - self.n_seeds
+
+        def put(a: Any) -> jax.Array:
+            if filling and a.shape[0] == self.n_seeds:
+                a = jnp.concatenate([a, jnp.repeat(a[-1:], filling, axis=0)])
+            return jax.device_put(a, sharding)
+
+        return jax.tree.map(put, tree)
+
+    def own(self, tree: Any) -> Any:
+        """The arrays without what only filled up the devices: the same whatever the devices are."""
+        if len(self.seeds) == self.n_seeds:
+            return tree
+        return jax.tree.map(lambda a: a[: self.n_seeds], tree)
 
     def over_seeds(self, function: Callable[..., Any], shared: int = 0) -> Any:
         """Jit a function of one seed's arguments, and at its end `shared` arguments that all share."""

@@ -44,7 +44,9 @@ def greedy_returns(agent: Agent, episodes: int, seed: int = 0) -> Float[np.ndarr
     judges = HostEnvironments(environment, learner.reader, (seed,), episodes, _PURPOSE)
     greedy = jax.jit(learner.greedy)
     total, over = np.zeros(episodes), np.zeros(episodes, bool)
-    while not over.all():
+    for _ in range(environment.longest):
+        if over.all():
+            break
         actions = np.asarray(greedy(agent.network, agent.frame, judges.observation[0]))
         seen = judges.step(actions[None])
         total += np.where(over, 0.0, seen.reward[0])

@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.environments import EnvSpec, HostEnvironments
-from bellman_diffusion.agents.learner import LearnerState
+from bellman_diffusion.agents.learner import LearnerState, round_key
 from bellman_diffusion.agents.make import make_learner
 from bellman_diffusion.agents.replay import Rows
 
@@ -43,7 +43,9 @@ class HostProgram:
         # One call of each compiles it; what they give is not used.
         rows = self._no_rows()
         jax.block_until_ready(self._jitted.absorb(self._keys, state._replace(actors=None), rows, 0))
-        jax.block_until_ready(self._jitted.grow(self._keys, state._replace(actors=None), 0))
+        acting = (state.network, state.frame)
+        jax.block_until_ready(self._jitted.greedy(*acting, self._envs.observation))
+        jax.block_until_ready(self._jitted.greedy(*acting, self._judges.observation))
         jax.block_until_ready(self._jitted.luck(self._keys, 0))
         return state, time.perf_counter() - start
 
@@ -56,7 +58,6 @@ class HostProgram:
             self._envs.restore(state.actors)
         state = state._replace(actors=None)
         first = step // c.steps_per_round
-        state = self._jitted.grow(self._keys, state, first)
         losses, tally = [], Tally(len(self._seeds), c.n_envs)
         for round_ in range(first, first + c.rounds_per_chunk):
             rows = self._collect(state, round_, tally)
@@ -127,7 +128,6 @@ class Jitted(NamedTuple):
     greedy: Any
     luck: Any
     absorb: Any
-    grow: Any
 
 
 @lru_cache(maxsize=8)
@@ -138,23 +138,20 @@ def _jitted(config: AgentConfig) -> Jitted:
 
     def luck(key: Array, round_: Array) -> tuple[Array, Array]:
         epsilon = learner.epsilon(round_ * c.steps_per_round)
-        key = jax.random.fold_in(jax.random.fold_in(key, round_), 5)
+        key, _ = jax.random.split(round_key(key, round_))
         return learner.random_actions(key, (c.rows_per_round, c.n_envs), epsilon)
 
     def absorb(
         key: Array, state: LearnerState, rows: Rows, round_: Array
     ) -> tuple[LearnerState, Array]:
-        state, figures = learner.absorb(jax.random.fold_in(key, round_), state, rows, round_)
+        _, key = jax.random.split(round_key(key, round_))
+        state, figures = learner.absorb(key, state, rows, round_)
         return state, figures["loss"]
-
-    def grow(key: Array, state: LearnerState, round_: Array) -> LearnerState:
-        return learner.grow(jax.random.fold_in(key, round_), state, round_)
 
     return Jitted(
         greedy=eqx.filter_jit(jax.vmap(learner.greedy)),
         luck=jax.jit(jax.vmap(luck, in_axes=(0, None))),
         absorb=jax.jit(jax.vmap(absorb, in_axes=(0, 0, 0, None))),
-        grow=jax.jit(jax.vmap(grow, in_axes=(0, 0, None))),
     )
 
 

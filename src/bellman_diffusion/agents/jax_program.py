@@ -12,13 +12,13 @@ from jaxtyping import Array, Key
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.devices import SeedGrid
 from bellman_diffusion.agents.environments import JaxEnvironment
-from bellman_diffusion.agents.learner import JaxLearner, LearnerState
+from bellman_diffusion.agents.learner import JaxLearner, LearnerState, Streams
 from bellman_diffusion.agents.make import make_learner
 
 
 def evaluation_key(key: Key[Array, ""], first_round: Array) -> Key[Array, ""]:
     """The randomness of the judgement after the chunk that starts with this round."""
-    return jax.random.fold_in(jax.random.fold_in(key, first_round), 6)
+    return jax.random.fold_in(Streams.of(key).judging, first_round)
 
 
 class JaxProgram:
@@ -33,7 +33,7 @@ class JaxProgram:
         """The first state, and how long compiling took."""
         start = time.perf_counter()
         self._compiled = _compile(self._config, len(self._grid.seeds), tuple(self._grid.devices))
-        state = self._compiled[0](self._keys)
+        state = self._grid.own(self._compiled[0](self._keys))
         return state, time.perf_counter() - start
 
     def chunk(
@@ -42,15 +42,16 @@ class JaxProgram:
         """The next state, figures of each seed, and each seed's mean greedy return."""
         first = jnp.asarray(step // self._config.steps_per_round, jnp.int32)
         _, chunk, evaluate = self._compiled
-        # After a restore the arrays come from the host.
+        # After a restore the arrays come from the host, and a checkpoint knows nothing of devices.
         state, figures = chunk(self._keys, self._grid.place(state), first)
         returns = evaluate(self._keys, state, first)
         results = self._grid.results
-        return state, {k: results(v) for k, v in figures.items()}, results(returns).mean(axis=1)
+        figures = {k: results(v) for k, v in figures.items()}
+        return self._grid.own(state), figures, results(returns).mean(axis=1)
 
     def finish(self, state: LearnerState) -> LearnerState:
-        """Without the seeds that only filled up the devices."""
-        return jax.tree.map(lambda a: jnp.asarray(self._grid.results(a)), state)
+        """On the host's own device."""
+        return jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), state)
 
     def close(self) -> None:
         """Nothing to close."""

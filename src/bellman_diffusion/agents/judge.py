@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Key
 from bellman_diffusion.agents.algorithms.base import Frame
 from bellman_diffusion.agents.learner import JaxLearner
 from bellman_diffusion.bellman.distribution import ReturnDistribution
+from bellman_diffusion.bellman.mixture import MixtureReturn
 
 # Rewards that are discounted to this share of the first are left out.
 _NEGLIGIBLE = 1e-3
@@ -25,11 +26,18 @@ class Judged(NamedTuple):
     returns: Float[np.ndarray, "states rollouts"]
 
     def w1(self) -> Float[np.ndarray, " states"]:
-        """Wasserstein-1 between each law and its returns, as numbers of the return."""
-        low = min(float(self.laws.low), float(self.returns.min()))
-        high = max(float(self.laws.high), float(self.returns.max()))
+        """Wasserstein-1 between each law and its returns, as numbers of the return.
+
+        Sums of Gaussians are judged by their centres alone: widths that only make a picture smooth
+        count against nobody.
+        """
+        laws = self.laws
+        low = min(float(laws.low), float(self.returns.min()))
+        high = max(float(laws.high), float(self.returns.max()))
         x = np.linspace(low, high, _GRID).astype(np.float32)
-        predicted = np.asarray(self.laws.cdf(jnp.asarray(x)))
+        if isinstance(laws, MixtureReturn):
+            laws = MixtureReturn(laws.coefficients, laws.centres, jnp.asarray((high - low) / _GRID))
+        predicted = np.asarray(laws.cdf(jnp.asarray(x)))
         ordered = np.sort(self.returns, axis=1)
         seen = np.stack([np.searchsorted(row, x, side="right") for row in ordered])
         return np.trapezoid(np.abs(predicted - seen / ordered.shape[1]), x, axis=1)
@@ -86,7 +94,8 @@ def _met(
     limit: int,
 ) -> tuple[Any, Array]:
     """A state of each of n greedy episodes."""
-    start = jax.vmap(whole.environment.reset)(jax.random.split(key, n))
+    start_key, key = jax.random.split(key)
+    start = jax.vmap(whole.environment.reset)(jax.random.split(start_key, n))
 
     def one(carry, t):
         (state, seen), over, kept = carry

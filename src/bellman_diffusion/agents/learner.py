@@ -24,6 +24,8 @@ from bellman_diffusion.agents.support import Support, first_support, grown
 # What one backup may lose over the edge of the support, in shares of its width.
 _SPILL = 1e-4
 _SPILL_BATCH = 512
+# Rounds between two looks at the support's edges.
+_GROW_ROUNDS = 100
 
 
 class LearnerState(NamedTuple):
@@ -48,6 +50,25 @@ class Actors(NamedTuple):
     observation: Array
     total: Float[Array, " env"]
     """The return of the running episode, without discount."""
+
+
+class Streams(NamedTuple):
+    """The randomness of a seed, apart for each purpose."""
+
+    network: Key[Array, ""]
+    start: Key[Array, ""]
+    rounds: Key[Array, ""]
+    judging: Key[Array, ""]
+
+    @classmethod
+    def of(cls, key: Key[Array, ""]) -> "Streams":
+        """From the seed's key."""
+        return cls(*jax.random.split(key, 4))
+
+
+def round_key(key: Key[Array, ""], round_: Int[Array, ""]) -> Key[Array, ""]:
+    """The randomness of a round of the seed with this key."""
+    return jax.random.fold_in(Streams.of(key).rounds, round_)
 
 
 class Luck(NamedTuple):
@@ -75,8 +96,8 @@ class Learner(eqx.Module):
 
     def init(self, key: Key[Array, ""]) -> LearnerState:
         """The state before the first step, but for the environments."""
-        network = self.algorithm.network(jax.random.fold_in(key, 0))
-        kept = jnp.uint8 if self.reader.is_image else jnp.float32
+        network = self.algorithm.network(Streams.of(key).network)
+        kept = jnp.uint8 if self.reader.bytes else jnp.float32
         support = self.config.support or (0.0, 1.0)
         return LearnerState(
             network=network,
@@ -131,13 +152,15 @@ class Learner(eqx.Module):
         state = state._replace(replay=store(state.replay, rows, before % self.capacity))
         written = before + c.rows_per_round
         first = self.first_round
+        update_key, grow_key = jax.random.split(key)
+        state = self._grow(grow_key, state, round_, written)
 
         def learn(state: LearnerState) -> tuple[LearnerState, Array]:
             frame = jax.lax.cond(
                 round_ == first, lambda: self._found_frame(state), lambda: state.frame
             )
             state = state._replace(frame=frame)
-            keys = jax.random.split(jax.random.fold_in(key, 1), c.updates_per_round)
+            keys = jax.random.split(update_key, c.updates_per_round)
             numbers = (round_ - first) * c.updates_per_round + jnp.arange(c.updates_per_round)
 
             def one(state, inputs):
@@ -171,6 +194,8 @@ class Learner(eqx.Module):
             scaling = scaling.fitted(seen.observation.astype(jnp.float32).reshape(-1, *shape))
         if c.support is None:
             support = first_support(seen, c.gamma)
+            if not self.algorithm.can_move:
+                support = support.widest()
         return Frame(scaling, support)
 
     def _update(
@@ -232,17 +257,19 @@ class Learner(eqx.Module):
             optax.clip_by_global_norm(self.config.max_grad_norm), optax.scale_by_adam(eps=1e-5)
         )
 
-    def grow(
-        self, key: Key[Array, ""], state: LearnerState, round_: Int[Array, ""]
+    def _grow(
+        self,
+        key: Key[Array, ""],
+        state: LearnerState,
+        round_: Int[Array, ""],
+        written: Int[Array, ""],
     ) -> LearnerState:
-        """Widen the support where returns spill over it, and move the networks with it."""
+        """Now and then: widen the support where returns spill over it; the networks move with it."""
         c = self.config
         if c.support is not None:
             return state
-        written = round_ * c.rows_per_round
-        key = jax.random.fold_in(key, 2)
 
-        def widen(state: LearnerState) -> LearnerState:
+        def widened() -> tuple[Any, Any, Any, Frame]:
             batch = sample(state.replay, key, _SPILL_BATCH, c.n_step, c.gamma, written)
             frame = state.frame
             following = self.read(state.slow, frame, batch.following)
@@ -256,14 +283,16 @@ class Learner(eqx.Module):
                 moved = self.algorithm.moved(network, old, new)
                 return jax.tree.map(lambda a, b: jnp.where(same, a, b), network, moved)
 
-            return state._replace(
-                network=move(state.network),
-                slow=move(state.slow),
-                average=move(state.average),
-                frame=Frame(frame.scaling, new),
-            )
+            networks = (move(n) for n in (state.network, state.slow, state.average))
+            return *networks, Frame(frame.scaling, new)
 
-        return jax.lax.cond(round_ > self.first_round, widen, lambda s: s, state)
+        def as_it_is() -> tuple[Any, Any, Any, Frame]:
+            return state.network, state.slow, state.average, state.frame
+
+        # The number of the round is the same for all seeds: one of the two is run, not both.
+        due = (round_ > self.first_round) & (round_ % _GROW_ROUNDS == 0)
+        network, slow, average, frame = jax.lax.cond(due, widened, as_it_is)
+        return state._replace(network=network, slow=slow, average=average, frame=frame)
 
 
 class JaxLearner(eqx.Module):
@@ -279,7 +308,7 @@ class JaxLearner(eqx.Module):
 
     def init(self, key: Key[Array, ""]) -> LearnerState:
         """Networks and environments before the first step."""
-        keys = jax.random.split(jax.random.fold_in(key, 3), self.config.n_envs)
+        keys = jax.random.split(Streams.of(key).start, self.config.n_envs)
         state, observation = jax.vmap(self.environment.reset)(keys)
         actors = Actors(state, observation, jnp.zeros(self.config.n_envs))
         return self.learner.init(key)._replace(actors=actors)
@@ -288,10 +317,9 @@ class JaxLearner(eqx.Module):
         self, key: Key[Array, ""], state: LearnerState, first_round: Int[Array, ""]
     ) -> tuple[LearnerState, dict[str, Array]]:
         """The rounds up to the next judgement, and their figures."""
-        state = self.learner.grow(jax.random.fold_in(key, first_round), state, first_round)
 
         def one(state, round_):
-            return self._round(jax.random.fold_in(key, round_), state, round_)
+            return self._round(round_key(key, round_), state, round_)
 
         rounds = first_round + jnp.arange(self.config.rounds_per_chunk)
         state, figures = jax.lax.scan(one, state, rounds)
@@ -308,7 +336,8 @@ class JaxLearner(eqx.Module):
     ) -> tuple[LearnerState, dict[str, Array]]:
         c = self.config
         epsilon = self.learner.epsilon(round_ * c.steps_per_round)
-        luck = self._luck(jax.random.fold_in(key, 5), epsilon)
+        luck_key, key = jax.random.split(key)
+        luck = self._luck(luck_key, epsilon)
 
         def one(actors: Actors, luck: Luck):
             return self._step(state, actors, luck)
@@ -345,10 +374,10 @@ class JaxLearner(eqx.Module):
 
     def evaluate(self, key: Key[Array, ""], state: LearnerState) -> Float[Array, " episodes"]:
         """Returns of greedy episodes, without discount."""
-        n = self.config.eval_episodes
-        keys = jax.random.split(key, n)
-        start = jax.vmap(self.environment.reset)(keys)
-        run_key = jax.random.fold_in(key, 4)
+        start_key, run_key = jax.random.split(key)
+        start = jax.vmap(self.environment.reset)(
+            jax.random.split(start_key, self.config.eval_episodes)
+        )
         return self.follow(run_key, state.average, state.frame, start, gamma=1.0)
 
     def follow(
@@ -365,9 +394,10 @@ class JaxLearner(eqx.Module):
         To the episodes' end; with a horizon, for so many steps, through time limits.
         """
         n = start[1].shape[0]
+        most = self.environment.spec.longest if horizon is None else horizon
 
         def go_on(carry) -> Bool[Array, ""]:
-            return ~jnp.all(carry[-1]) & (True if horizon is None else carry[0] < horizon)
+            return ~jnp.all(carry[-1]) & (carry[0] < most)
 
         def one(carry):
             t, env_state, observation, total, over = carry

@@ -6,6 +6,7 @@ import equinox as eqx
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from bellman_diffusion.bellman.observations import finite_shape, row_size
@@ -14,6 +15,8 @@ from bellman_diffusion.errors import InvalidInputError
 _CHANNELS = 16
 # MinAtar's boards; larger pictures need pooling, which these networks have not.
 _LARGEST_IMAGE = 32
+# Deviations from the mean of what was seen at first.
+_FARTHEST = 10.0
 
 
 class DenseNetwork(eqx.Module):
@@ -79,6 +82,8 @@ class Reader(eqx.Module):
     """Of a kept observation."""
     n_discrete: int = eqx.field(static=True)
     """How many a finite space has; 0 for others."""
+    bytes: bool = eqx.field(static=True, default=False)
+    """Whether a byte holds each number of it."""
     divisor: float = eqx.field(static=True, default=1.0)
 
     @classmethod
@@ -94,7 +99,9 @@ class Reader(eqx.Module):
                     f"{_LARGEST_IMAGE} pixels a side only. Register a wrapped environment that makes "
                     "them smaller (gymnasium.wrappers.ResizeObservation) or gives features."
                 )
-            return cls(space.shape, 0, 255.0 if space.dtype == "uint8" else 1.0)
+            if space.dtype == np.uint8:
+                return cls(space.shape, 0, bytes=True, divisor=float(space.high.max()))
+            return cls(space.shape, 0)
         if isinstance(space, gym.spaces.Box) and len(space.shape) == 2 and max(space.shape) > 64:
             raise InvalidInputError(
                 f"{env_id} shows images of {space.shape} without a channel axis: wrap it so that "
@@ -125,11 +132,14 @@ class Scaling(eqx.Module):
     reader: Reader
     shift: Float[Array, "*shape"]
     scale: Float[Array, "*shape"]
+    limit: Float[Array, ""]
+    """Standardised numbers further out than this are cut off."""
 
     @classmethod
     def none(cls, reader: Reader) -> "Scaling":
         """Numbers as they are."""
-        return cls(reader, jnp.zeros(reader.shape), jnp.full(reader.shape, reader.divisor))
+        scale = jnp.full(reader.shape, reader.divisor)
+        return cls(reader, jnp.zeros(reader.shape), scale, jnp.asarray(jnp.inf))
 
     def fitted(self, rows: Float[Array, "n *shape"]) -> "Scaling":
         """By the mean and deviation of some observations; indices and images stay as they are."""
@@ -139,11 +149,12 @@ class Scaling(eqx.Module):
         binary = jnp.all((rows == 0) | (rows == 1), axis=0)
         constant = deviation < 1e-6 * (1 + jnp.abs(mean))
         shift = jnp.where(binary, 0.0, mean)
-        return Scaling(self.reader, shift, jnp.where(binary | constant, 1.0, deviation))
+        scale = jnp.where(binary | constant, 1.0, deviation)
+        return Scaling(self.reader, shift, scale, jnp.asarray(_FARTHEST))
 
     def __call__(self, observation: Float[Array, "*shape"]) -> Float[Array, "*features"]:
         """What the network reads of one kept observation."""
         if self.reader.n_discrete:
             index: Int[Array, ""] = observation[0].astype(jnp.int32)
             return jax.nn.one_hot(index, self.reader.n_discrete)
-        return jnp.clip((observation - self.shift) / self.scale, -10.0, 10.0)
+        return jnp.clip((observation - self.shift) / self.scale, -self.limit, self.limit)

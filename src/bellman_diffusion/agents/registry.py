@@ -96,8 +96,9 @@ def default_config(env_id: str, **changes: Any) -> AgentConfig:
     entry = ENVIRONMENTS.get(_SAME.get(env_id, env_id))
     settings = (entry.settings if entry else {}) | changes
     steps = settings.pop("steps", AgentConfig.steps)
-    rounds = settings.get("steps_per_round", AgentConfig.steps_per_round)
-    every = settings.get("eval_every", AgentConfig.eval_every)
+    # What is below 1 is refused by `AgentConfig` itself.
+    rounds = max(settings.get("steps_per_round", AgentConfig.steps_per_round), 1)
+    every = max(settings.get("eval_every", AgentConfig.eval_every), 1)
     if "eval_every" not in changes:
         # A short run is judged at least once, at its end.
         every = min(every, -(-steps // rounds) * rounds)

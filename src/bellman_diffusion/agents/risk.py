@@ -1,5 +1,6 @@
 """What an action is chosen by: a figure of its return's law."""
 
+import math
 from typing import Literal, NamedTuple
 
 from jaxtyping import Array, Float
@@ -31,7 +32,7 @@ class Risk(NamedTuple):
             return cls("cvar", level)
         if kind == "quantile" and 0 < level < 1:
             return cls("quantile", level)
-        if kind == "above":
+        if kind == "above" and math.isfinite(level):
             return cls("above", level)
         raise InvalidInputError(f"risk {text!r}: {_HELP}")
 

@@ -26,6 +26,12 @@ class Support(eqx.Module):
         values = (jnp.asarray(v, jnp.float32) for v in (low, high, low, high))
         return cls(*values)
 
+    def widest(self) -> "Support":
+        """All that the rewards seen allow, where they bound it: for models that cannot be moved."""
+        low = jnp.where(jnp.isfinite(self.least), self.least, self.low)
+        high = jnp.where(jnp.isfinite(self.greatest), self.greatest, self.high)
+        return Support(low, high, self.least, self.greatest)
+
     @property
     def width(self) -> Float[Array, ""]:
         """From end to end."""

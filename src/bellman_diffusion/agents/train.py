@@ -111,8 +111,9 @@ def train_agents(
         history.append(returns)
         # Seeds that saw no episode end have no figure.
         logged = {
-            name: np.array([np.nanmean(values) if np.isfinite(values).any() else 0.0])
+            name: np.array([np.nanmean(values)])
             for name, values in figures.items()
+            if np.isfinite(values).any()
         }
         # A seed that diverged must not hide behind the others.
         logged["loss"] = np.array([np.mean(figures["loss"])])

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 
 from bellman_diffusion.report.page import Table
 
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all randomness.", min=0)]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all randomness.", min=0, max=2**31 - 1)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no table.")]
 Json = Annotated[
     bool, typer.Option("--json", help="End stdout with one line of JSON with the figures.")

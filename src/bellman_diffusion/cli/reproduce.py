@@ -182,7 +182,9 @@ def cartpole(
     bar = NoProgress() if quiet else RichProgress("trainings", ())
     with bar:
         summary = run_cartpole(out, range(seed, seed + seeds), steps, names, bar)
-    command = f"bellman reproduce cartpole --seed {seed} --seeds {seeds} --steps {steps}"
+    command = (
+        f"bellman reproduce cartpole --seed {seed} --seeds {seeds} --steps {steps} --algos {algos}"
+    )
     report = write_cartpole_report(out, summary, command)
     table = cartpole_table(summary)
     shown = {name: value for name, value in summary.items() if name != "cells"}

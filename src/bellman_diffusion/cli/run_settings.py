@@ -1,7 +1,8 @@
 """Settings of a command given as name=value."""
 
 from dataclasses import fields
-from typing import Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from bellman_diffusion.errors import InvalidInputError
 
@@ -32,14 +33,21 @@ def read_fields(pairs: list[str], kind: type, option: str) -> dict[str, Any]:
 
 
 def _of_type(name: str, value: Any, hint: Any, option: str) -> Any:
-    wanted = {int: int, float: float, str: str, bool: bool}.get(hint)
-    if wanted is None:  # a tuple of numbers
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    if value is None and NoneType in kinds:
+        return None
+    kind = next(k for k in kinds if k is not NoneType)
+    if get_origin(kind) is tuple:
+        parts, types = str(value).split(","), get_args(kind)
+        wrong = Ellipsis not in types and len(parts) != len(types)
         try:
-            return tuple(
-                float(v) if "float" in str(hint) else int(v) for v in str(value).split(",")
-            )
+            found = tuple(types[0](part) for part in parts)
         except ValueError:
-            raise InvalidInputError(f"{option} {name}={value}: give numbers with commas") from None
+            wrong, found = True, ()
+        if wrong:
+            raise InvalidInputError(f"{option} {name}={value}: give numbers with commas, as {kind}")
+        return found
+    wanted = kind if kind in (int, float, str, bool) else str
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):

@@ -15,6 +15,7 @@ from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import Training, train_agents
 from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
 from bellman_diffusion.cli.run_settings import read_fields, read_pairs
+from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.agent_report import training_table, write_training_report
 from bellman_diffusion.training import NoProgress, RichProgress, RunFolder
 from bellman_diffusion.training.files import write_json
@@ -66,6 +67,8 @@ def train(
     Run again with the same options to go on where it stopped.
     """
     use_all_cores()
+    if coordinator is None and (processes is not None or process is not None):
+        raise InvalidInputError("--processes and --process need --coordinator HOST:PORT")
     if distributed or coordinator is not None:
         join(coordinator, processes, process)
     config = _config(env_id, algo, steps, gamma, risk, support, change, env_option)
@@ -86,6 +89,14 @@ def _config(
     env_option: list[str] | None,
 ) -> AgentConfig:
     changes = read_fields(change or [], AgentConfig, "--set")
+    options = {
+        "env_id": "ENV_ID",
+        "env_options": "--env-option",
+        "algo": "--algo",
+        "risk": "--risk",
+    }
+    for name in changes.keys() & options.keys():
+        raise InvalidInputError(f"--set {name}: give it as {options[name]}")
     given: dict[str, Any] = {"steps": steps, "gamma": gamma, "support": support}
     changes |= {name: value for name, value in given.items() if value is not None}
     changes |= {"algo": algo, "risk": risk}

@@ -49,7 +49,7 @@ _PLAIN: dict[str, Any] = {
 }
 # What belongs to the return model: chosen for each on other seeds.
 _PLAIN_MODEL: dict[str, dict[str, Any]] = {
-    "bellman": {"n_outputs": 21, "sigma": 3.0},
+    "bellman": {"n_outputs": 27, "sigma": 3.0},
     "bellman-paper": {"n_outputs": 31, "sigma": 1.5},
     "c51": {"n_outputs": 31},
     "qr-dqn": {"n_outputs": 31},
@@ -63,9 +63,9 @@ _BEST: dict[str, Any] = {
     "average": 0.995,
 }
 _BEST_MODEL: dict[str, dict[str, Any]] = {
-    "bellman": {"sigma": 1.5},
+    "bellman": {},
     # Its update costs ten times as much and more updates do not make it steadier.
-    "bellman-paper": {"updates_per_round": 1},
+    "bellman-paper": {"updates_per_round": 1, "sigma": 1.5},
     "c51": {},
     "qr-dqn": {"learning_rate": 1e-3},
 }

@@ -63,11 +63,12 @@ def _compare(setting: str, algo: str, ours: dict[str, Any], c51: dict[str, Any])
     elif its is None:
         speed = f"reaches 475 at {mine:,.0f} steps where C51's median seed never does"
     else:
-        speed = f"needs {its / mine:.2f} times fewer steps than C51"
+        times = "times fewer" if its >= mine else "times as many"
+        speed = f"needs {max(its / mine, mine / its):.2f} {times} steps than C51"
     late, other = ours["late_failures"], c51["late_failures"]
     if late is None or other is None:
         return f"{setting}: {algo} {speed}."
-    steady = "steadier" if late < other else "less steady"
+    steady = "as steady" if late == other else "steadier" if late < other else "less steady"
     return f"{setting}: {algo} {speed} and is {steady} ({late:.1%} against {other:.1%})."
 
 

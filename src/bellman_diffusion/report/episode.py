@@ -13,19 +13,20 @@ from bellman_diffusion.agents.agent import Agent
 from bellman_diffusion.agents.episodes import Moment
 from bellman_diffusion.report.agent_figures import COLOURS
 from bellman_diffusion.report.figure import new_figure
-from bellman_diffusion.report.returns import return_grid
 from bellman_diffusion.training import Progress
 from bellman_diffusion.training.files import write_atomically
 
 _FRAME_MILLISECONDS = 60
+_POINTS = 400
 
 
 def write_episode(path: Path, agent: Agent, moments: Sequence[Moment], progress: Progress) -> None:
     """Draw every moment and write the GIF, whole or not at all."""
-    laws = agent.returns(np.stack([np.asarray(m.observation) for m in moments]))
-    x = return_grid(laws)
-    densities = np.asarray(laws.pdf(jnp.asarray(x)))
-    means = np.asarray(laws.mean())
+    laws = [agent.returns(m.observation) for m in moments]
+    low, high = min(float(law.low) for law in laws), max(float(law.high) for law in laws)
+    x = np.linspace(low, high, _POINTS).astype(np.float32)
+    densities = np.stack([np.asarray(law.pdf(jnp.asarray(x))) for law in laws])
+    means = np.stack([np.asarray(law.mean()) for law in laws])
     # The tallest densities would flatten all others.
     top = 1.15 * float(np.percentile(densities.max(axis=(1, 2)), 90))
     pictures = []

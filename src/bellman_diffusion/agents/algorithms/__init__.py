@@ -16,10 +16,10 @@ Maker = Callable[[AgentConfig, Reader, int], Algorithm]
 
 _MAKERS: dict[str, Maker] = {
     "bellman": lambda c, r, n: BellmanFields(
-        reader=r, n_actions=n, n_outputs=c.n_outputs, hidden=c.hidden, sigma=c.sigma
+        reader=r, n_actions=n, n_outputs=c.n_outputs, hidden=c.hidden, sigma=c.smoothing
     ),
     "bellman-paper": lambda c, r, n: PaperFields(
-        reader=r, n_actions=n, n_grid=c.n_outputs, hidden=c.hidden, sigma=c.sigma
+        reader=r, n_actions=n, n_grid=c.n_outputs, hidden=c.hidden, sigma=c.smoothing
     ),
     "c51": lambda c, r, n: C51(reader=r, n_actions=n, n_outputs=c.n_outputs, hidden=c.hidden),
     "qr-dqn": lambda c, r, n: QuantileRegression(

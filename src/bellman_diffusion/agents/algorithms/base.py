@@ -32,6 +32,11 @@ class Algorithm(eqx.Module):
 
     n_actions: eqx.AbstractVar[int]
 
+    @property
+    def can_move(self) -> bool:
+        """Whether the support may grow while it learns (`spill` and `moved`)."""
+        return False
+
     @abstractmethod
     def network(self, key: Key[Array, ""]) -> Any:
         """Random weights."""

@@ -2,7 +2,7 @@
 
 The model holds the law of X + N(0, σ²). For r + dX' the exact backup moves it by x → r + dx, which
 takes the noise's variance to d²σ², and adds N(0, (1 − d²)σ²): the noise-preserving backup. A moved
-weight is put on four nodes so that its mean is kept and its variance grows by the noise that was lost,
+weight is put on the nodes so that its mean is kept and its variance grows by the noise that was lost,
 where C51's two-node sharing widens the law at every backup by whatever the grid asks for. After a
 terminal step the target is N(r, σ²) itself.
 """
@@ -16,6 +16,7 @@ from bellman_diffusion.agents.algorithms.base import Frame
 from bellman_diffusion.agents.algorithms.categorical import CategoricalAlgorithm
 from bellman_diffusion.agents.networks import Reader
 from bellman_diffusion.bellman.mixture import MixtureReturn
+from bellman_diffusion.errors import InvalidInputError
 
 
 class BellmanFields(CategoricalAlgorithm):
@@ -28,10 +29,18 @@ class BellmanFields(CategoricalAlgorithm):
     sigma: float = eqx.field(static=True)
     """The smoothing in nodes."""
 
+    def __check_init__(self) -> None:
+        """The support needs at least two nodes between the margins."""
+        if self.n_outputs < 2 * self.margin + 2:
+            raise InvalidInputError(
+                f"{self.n_outputs} outputs are too few for a smoothing of {self.sigma:g} of them: give "
+                f"n_outputs of at least {2 * self.margin + 2}, or a smaller sigma"
+            )
+
     @property
     def margin(self) -> int:
-        """Room for the smoothing's tails, and for the cubic's outer nodes."""
-        return max(1, round(2 * self.sigma))
+        """Room for the smoothing's tails: what they lose at the ends, backups add up."""
+        return max(1, round(3 * self.sigma))
 
     def target(
         self,
@@ -52,8 +61,9 @@ class BellmanFields(CategoricalAlgorithm):
     def laws(self, reading: Float[Array, "*n actions k"], frame: Frame) -> MixtureReturn:
         """The return's own law: the smoothing is taken out again, to second order.
 
-        The nodes are drawn towards the mean until the variance is what it was before σ² was added, and
-        each is a Gaussian just wide enough that the density has no gaps.
+        The nodes are drawn towards the mean until the variance is what it was before σ² was added; what
+        then still lies outside the support is put on its ends. Each is a Gaussian just wide enough that
+        the density has no gaps.
         """
         nodes, spacing = self.nodes(frame.support), self.spacing(frame.support)
         mean = reading @ nodes
@@ -63,6 +73,7 @@ class BellmanFields(CategoricalAlgorithm):
         own = jnp.maximum(variance - (self.sigma * spacing) ** 2 - least, 0.0)
         shrink = jnp.sqrt(own / (variance + (_GAPLESS * spacing) ** 2))
         centres = mean[..., None] + shrink[..., None] * apart
+        centres = jnp.clip(centres, frame.support.low, frame.support.high)
         return MixtureReturn(reading, centres, jnp.sqrt((_GAPLESS * spacing * shrink) ** 2 + least))
 
 
@@ -74,20 +85,22 @@ _NARROWEST = 0.1
 def spread(
     mass: Float[Array, " k"], place: Float[Array, " k"], added: Float[Array, ""] | float
 ) -> Float[Array, " k"]:
-    """Each mass on the four nodes around its place, with its mean kept and the variance `added`.
+    """Each mass on the nodes around its place, with its mean kept and the variance `added` to it.
 
-    Two-node sharing by the distances t and 1 − t keeps the mean and adds the variance t(1 − t). Moving
-    a mass c from each inner node to the outer one beside it adds 4c more: c = (added − t(1 − t))/4.
-    Where sharing alone adds too much, c would be negative, and cross-entropy with negative weights has
-    no minimum: there it is 0, as for C51.
+    Two-node sharing by the distances t and 1 − t keeps the mean and adds the variance t(1 − t).
+    Diffusion of a share a to both sides adds 2a more: a = (added − t(1 − t))/2. Where sharing alone
+    adds too much, a would be negative, and cross-entropy with negative weights has no minimum: there it
+    is 0, as for C51.
     """
     n = mass.shape[0]
     place = jnp.clip(place, 1, n - 2)
     left = jnp.clip(jnp.floor(place), 1, n - 3)
     t = place - left
     index = left.astype(jnp.int32)
-    outwards = mass * jnp.maximum(added - t * (1 - t), 0) / 4
-    zeros = jnp.zeros(n)
-    inner = zeros.at[index].add(mass * (1 - t) - outwards).at[index + 1].add(mass * t - outwards)
-    outer = zeros.at[index].add(outwards)
-    return inner.at[:-1].add(outer[1:]).at[2:].add(outer[:-2])
+    diffused = mass * jnp.clip((added - t * (1 - t)) / 2, 0, 0.5)
+
+    def shared(mass: Float[Array, " k"]) -> Float[Array, " k"]:
+        return jnp.zeros(n).at[index].add(mass * (1 - t)).at[index + 1].add(mass * t)
+
+    moving = jnp.pad(shared(diffused), 1)
+    return shared(mass) + moving[:-2] - 2 * moving[1:-1] + moving[2:]

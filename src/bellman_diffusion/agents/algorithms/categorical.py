@@ -32,6 +32,11 @@ class CategoricalAlgorithm(HeadAlgorithm):
     ) -> Float[Array, " k"]:
         """Weights of reward + discount·X', where node j of X' moves to `place[j]` (in nodes)."""
 
+    @property
+    def can_move(self) -> bool:
+        """By interpolating logits."""
+        return True
+
     def spacing(self, support: Support) -> Float[Array, ""]:
         """Between two nodes."""
         return support.width / (self.n_outputs - 1 - 2 * self.margin)

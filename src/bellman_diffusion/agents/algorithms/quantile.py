@@ -12,7 +12,7 @@ from bellman_diffusion.bellman.mixture import MixtureReturn
 
 
 class QuantileRegression(HeadAlgorithm):
-    """Outputs are the quantiles at (i + ½)/k. Their scale is the first support's width."""
+    """Outputs are the quantiles at (i + ½)/k."""
 
     reader: Reader
     n_actions: int = eqx.field(static=True)
@@ -33,7 +33,7 @@ class QuantileRegression(HeadAlgorithm):
         """The quantiles, drawn as Gaussians of half their mean distance."""
         k = self.n_outputs
         centres = jnp.sort(reading, axis=-1)
-        spread = jnp.mean(centres[..., -1] - centres[..., 0])
+        spread = centres[..., -1] - centres[..., 0]
         weights = jnp.full(reading.shape, 1 / k)
         sigma = jnp.maximum(0.5 * spread / k, 1e-3 * frame.support.width)
         return MixtureReturn(weights, centres, sigma)

@@ -13,6 +13,9 @@ import gymnasium as gym
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+# For environments without a time limit of their own.
+_LONGEST = 1000
+
 
 @dataclass(frozen=True)
 class EnvSpec:
@@ -27,6 +30,11 @@ class EnvSpec:
     solved_at: float | None = None
     """The mean return that counts as solved."""
     options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def longest(self) -> int:
+        """Steps after which a judged episode is cut off: a greedy policy may walk in circles."""
+        return self.time_limit or _LONGEST
 
 
 class Step(NamedTuple):

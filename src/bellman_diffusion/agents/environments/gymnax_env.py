@@ -48,7 +48,7 @@ class GymnaxEnvironment(JaxEnvironment):
             space, threshold = env.observation_space, getattr(env.spec, "reward_threshold", None)
         else:
             shape = simulator.observation_space(params).shape
-            space, threshold = gym.spaces.Box(0, 1, shape, np.float32), None
+            space, threshold = gym.spaces.Box(0, 1, shape, np.uint8), None
         spec = EnvSpec(
             env_id,
             space,

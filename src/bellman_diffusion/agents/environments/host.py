@@ -147,7 +147,7 @@ def host_spec(env: gym.Env, env_id: str, options: dict[str, Any]) -> EnvSpec:
 
 def spec_maker(spec: EnvSpec, **more: Any) -> Callable[[], gym.Env]:
     """A function that makes the environment of a spec."""
-    return lambda: make_env(spec.env_id, **spec.options, **more)
+    return lambda: make_env(spec.env_id, **(spec.options | more))
 
 
 def _number(reward: Any) -> float:
