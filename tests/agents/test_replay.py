@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bellman_diffusion.agents.replay import Rows, empty_replay, sample, store
-from bellman_diffusion.agents.support import first_support, grown
+from bellman_diffusion.agents.support import Support, first_support, grown
 
 CAPACITY, N_ENVS, GAMMA = 12, 2, 0.9
 
@@ -66,11 +66,15 @@ def test_the_first_support_covers_the_returns_seen():
     best = sum(GAMMA**k * (2.0 + 8 + k) for k in range(4))
     assert float(support.high) >= best
     assert float(support.greatest) == pytest.approx(13 / (1 - GAMMA), rel=1e-4)
+    # A bound on all returns that is near is taken at once; one that is far is not.
+    assert float(support.high) == pytest.approx(130, rel=1e-4)
+    rare = replay._replace(reward=replay.reward * (jnp.arange(12) == 11)[:, None])
+    assert float(first_support(rare, GAMMA).high) < 20
 
 
 def test_a_support_grows_on_the_side_that_spills_and_no_further_than_rewards_allow():
     replay, _ = filled(12)
-    support = first_support(replay, GAMMA)
+    support = Support(*(jnp.asarray(v) for v in (0.0, 50.0, 0.0, 130.0)))
     nothing, much = jnp.zeros(()), jnp.ones(())
     wider = grown(support, nothing, much, replay.reward, GAMMA, 1e-4)
     assert float(wider.high) > float(support.high)

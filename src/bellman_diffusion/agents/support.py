@@ -9,6 +9,8 @@ from bellman_diffusion.agents.replay import Rows
 
 # Room on each side of the returns seen, in shares of their range.
 _ROOM = 0.1
+# A bound on all returns is near if it is at most so many times what was seen.
+_NEAR = 5.0
 
 
 class Support(eqx.Module):
@@ -44,7 +46,9 @@ def first_support(rows: Rows, gamma: float) -> Support:
     low, high = jnp.minimum(returns.min(), 0.0), jnp.maximum(returns.max(), 0.0)
     least, greatest = _bounds(rows.reward, gamma)
     room = _ROOM * (high - low)
-    low, high = jnp.maximum(low - room, least), jnp.minimum(high + room, greatest)
+    # A bound that is near is taken at once: growing later disturbs what was learned.
+    low = jnp.where(least >= _NEAR * low, least, jnp.maximum(low - room, least))
+    high = jnp.where(greatest <= _NEAR * high, greatest, jnp.minimum(high + room, greatest))
     # Rewards that are all zero say nothing; any range will do until there are others.
     empty = high - low < 1e-6
     low, high = jnp.where(empty, low - 0.5, low), jnp.where(empty, high + 0.5, high)

@@ -22,5 +22,7 @@ def make_env(env_id: str, **options: Any) -> gym.Env:
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidInputError(f"no environment {env_id}: {first_line}.{hint}") from error
+    except TypeError as error:
+        raise InvalidInputError(f"{env_id} does not take {options}: {error}") from error
     except Exception as error:  # (whatever an environment's constructor raises)
         raise InvalidInputError(f"{env_id} cannot be made with {options}: {error!r}") from error
