@@ -23,7 +23,7 @@ def trained(tmp_path, risk: str) -> Agent:
         n_step=1,
         epsilon_end=0.2,
         epsilon_steps=10_000,
-        support=(-30.0, 0.0),
+        support=(-40.0, 0.0),
         average=0.995,
     )
     save_agents(tmp_path / AGENT_FILE, train_agents(config, [0]))

@@ -88,9 +88,12 @@ class AgentConfig:
 
         A weight between two nodes cannot be put on them with less variance than t(1 − t) ≤ 1/4, and the
         noise that a backup must add is (1 − γ²ⁿ)σ². A tenth of the nodes is the most that it may take.
+        Who chooses by risk needs sharp tails more than exact variances: one node.
         """
         if self.sigma is not None:
             return self.sigma
+        if self.risk != "mean":
+            return 1.0
         lost = 1 - self.gamma ** (2 * self.n_step)
         return min(0.5 / math.sqrt(lost) if lost else math.inf, self.n_outputs / 10)
 

@@ -27,7 +27,7 @@ class WindyCliff(gym.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 (Gymnasium's own way)
 
     def __init__(
-        self, wind: float = 0.03, fall: float = 15.0, render_mode: str | None = None
+        self, wind: float = 0.015, fall: float = 30.0, render_mode: str | None = None
     ) -> None:
         self.wind, self.fall, self.render_mode = wind, fall, render_mode
         self.observation_space = gym.spaces.Discrete(_ROWS * _COLUMNS)
