@@ -107,9 +107,7 @@ def test_noise_preserving_backups_reach_the_return_smoothed_once():
     nodes, spacing = model.nodes(support), model.spacing(support)
     law = jnp.full(61, 1 / 61)
     place = (1.01 + 0.9 * nodes - support.low) / spacing + model.margin
-    step = jax.jit(
-        lambda law: model.target(law, jnp.asarray(1.01), jnp.asarray(0.9), spacing, place)
-    )
+    step = jax.jit(lambda law: model.target(law, jnp.asarray(0.9), place))
     for _ in range(150):
         law = step(law)
     mean = float(law @ nodes)

@@ -45,13 +45,10 @@ class BellmanFields(CategoricalAlgorithm):
     def target(
         self,
         following: Float[Array, " k"],
-        reward: Float[Array, ""],
         discount: Float[Array, ""],
-        spacing: Float[Array, ""],
         place: Float[Array, " k"],
     ) -> Float[Array, " k"]:
         """The noise-preserving backup, or N(r, σ²) at an end."""
-        del reward, spacing
         n = self.n_outputs
         moved = spread(following, place, (1 - discount**2) * self.sigma**2)
         # At an end the discount is 0, and every node's place is that of the reward.

@@ -29,13 +29,11 @@ class C51(CategoricalAlgorithm):
     def target(
         self,
         following: Float[Array, " k"],
-        reward: Float[Array, ""],
         discount: Float[Array, ""],
-        spacing: Float[Array, ""],
         place: Float[Array, " k"],
     ) -> Float[Array, " k"]:
         """Moved atoms, clipped to the support and shared between their neighbours."""
-        del reward, discount, spacing
+        del discount
         return share_between_neighbours(following, place)
 
     def laws(self, reading: Float[Array, "*n actions k"], frame: Frame) -> MixtureReturn:

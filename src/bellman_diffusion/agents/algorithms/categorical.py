@@ -25,9 +25,7 @@ class CategoricalAlgorithm(HeadAlgorithm):
     def target(
         self,
         following: Float[Array, " k"],
-        reward: Float[Array, ""],
         discount: Float[Array, ""],
-        spacing: Float[Array, ""],
         place: Float[Array, " k"],
     ) -> Float[Array, " k"]:
         """Weights of reward + discount·X', where node j of X' moves to `place[j]` (in nodes)."""
@@ -68,7 +66,7 @@ class CategoricalAlgorithm(HeadAlgorithm):
         """Cross-entropy with the target."""
         spacing = self.spacing(support)
         place = (reward + discount * self.nodes(support) - support.low) / spacing + self.margin
-        weights = self.target(following, reward, discount, spacing, place)
+        weights = self.target(following, discount, place)
         return -jnp.sum(jax.lax.stop_gradient(weights) * jax.nn.log_softmax(outputs))
 
     def spill(

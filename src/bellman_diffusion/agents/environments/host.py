@@ -4,7 +4,6 @@ Every episode is started with a seed of its own, and the actions since its start
 starts the same episodes again, repeats the actions, and is where it was.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -47,8 +46,7 @@ class HostEnvironments:
     ) -> None:
         self.spec, self.reader = spec, reader
         self._seeds, self._n_envs, self._purpose = seeds, n_envs, purpose
-        make = spec_maker(spec)
-        self._envs = [[make() for _ in range(n_envs)] for _ in seeds]
+        self._envs = [[make_env(spec.env_id, **spec.options) for _ in range(n_envs)] for _ in seeds]
         shape = (len(seeds), n_envs)
         self._episode = np.zeros(shape, np.int64)
         self._actions: list[list[list[int]]] = [[[] for _ in range(n_envs)] for _ in seeds]
@@ -143,11 +141,6 @@ def host_spec(env: gym.Env, env_id: str, options: dict[str, Any]) -> EnvSpec:
         solved_at=getattr(env.spec, "reward_threshold", None),
         options=options,
     )
-
-
-def spec_maker(spec: EnvSpec, **more: Any) -> Callable[[], gym.Env]:
-    """A function that makes the environment of a spec."""
-    return lambda: make_env(spec.env_id, **(spec.options | more))
 
 
 def _number(reward: Any) -> float:
