@@ -16,6 +16,7 @@ from bellman_diffusion.report.bellman_report import (
     verdict,
 )
 from bellman_diffusion.report.cartpole_report import cartpole_table, cartpole_verdict
+from bellman_diffusion.report.environments_report import cliff_table, environments_table
 from bellman_diffusion.report.toy_report import model_names, toy_table
 
 DOCS = Path(__file__).parent
@@ -164,6 +165,36 @@ return law to Monte-Carlo returns from 20 states of the final policy, in shares 
 """
 
 
+def agents_page() -> str:
+    """Agents on other environments."""
+    path = RESULTS / "agents" / "agents.json"
+    if not path.exists():
+        return "# Other environments\n\nNo figures are published for this release; `bellman reproduce agents` makes them.\n"
+    summary = json.loads(path.read_text())
+    seeds = summary["seeds"]
+    return f"""{WIDE}# Agents on other environments
+
+{_command("agents", f"--seed {seeds[0]} --seeds {len(seeds)}")}
+
+{len(seeds)} seeds that nothing was chosen on, with the registered settings: greedy episodes at the end of training.
+
+{_table(environments_table(summary))}
+
+## A careful agent
+
+On the windy cliff the short way has the better mean, the long way the better worst tenth. 4,000 greedy episodes of each
+seed.
+
+{_table(cliff_table(summary))}
+
+## Learning
+
+Thin lines are seeds; thick ones the interquartile mean with its 95 % interval.
+
+{_pictures("agents")}
+"""
+
+
 def _command(name: str, options: str = "") -> str:
     return f"```console\n$ bellman reproduce {name} {options + ' ' if options else ''}--out results/{name}\n```"
 
@@ -255,4 +286,5 @@ if __name__ == "__main__":
     (DOCS / "results-toy.md").write_text(toy_page())
     (DOCS / "results-planning.md").write_text(planning_page())
     (DOCS / "results-cartpole.md").write_text(cartpole_page())
+    (DOCS / "results-agents.md").write_text(agents_page())
     (DOCS / "results-speed.md").write_text(speed_page())

@@ -135,6 +135,22 @@ def test_reported_laws_have_the_returns_own_variance():
     assert float(law.prob_below(2.0)) == pytest.approx(0.5, abs=1e-3)
 
 
+def test_reported_laws_keep_a_small_tail_apart_from_a_certain_return():
+    """3 % at the support's low end, the rest at its high end: no mass between them."""
+    model = algorithm("bellman", n_outputs=31, sigma=2.0)
+    assert isinstance(model, BellmanFields)
+    ends = [jnp.asarray(float(model.margin)), jnp.asarray(30.0 - model.margin)]
+    low, high = (model.smoothed(end) for end in ends)
+    law = model.laws((0.03 * low + 0.97 * high)[None, None], FRAME)[0, 0]
+    middle = (FRAME.support.low + FRAME.support.high) / 2
+    spacing = float(model.spacing(FRAME.support))
+    assert float(law.prob_below(middle)) == pytest.approx(0.03, abs=1e-3)
+    assert float(law.quantile(0.5)) == pytest.approx(float(FRAME.support.high), abs=0.5 * spacing)
+    assert float(law.mean()) == pytest.approx(
+        float(0.03 * FRAME.support.low + 0.97 * FRAME.support.high), abs=0.5 * spacing
+    )
+
+
 @pytest.mark.parametrize("name", ["bellman", "bellman-paper", "c51", "qr-dqn", "dqn"])
 def test_every_algorithm_gives_laws_whose_means_are_its_means(name):
     model = algorithm(name)

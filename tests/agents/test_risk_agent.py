@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bellman_diffusion.agents.agent import AGENT_FILE, Agent, save_agents
-from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.environments import WINDY_CLIFF
 from bellman_diffusion.agents.episodes import greedy_returns
+from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import train_agents
 from bellman_diffusion.bellman.mdp import FiniteMDP, optimal_policy
 
@@ -15,17 +15,7 @@ WORST = 0.1
 
 
 def trained(tmp_path, risk: str) -> Agent:
-    config = AgentConfig(
-        WINDY_CLIFF,
-        risk=risk,
-        steps=20_000,
-        eval_every=20_000,
-        n_step=1,
-        epsilon_end=0.2,
-        epsilon_steps=10_000,
-        support=(-40.0, 0.0),
-        average=0.995,
-    )
+    config = default_config(WINDY_CLIFF, risk=risk)
     save_agents(tmp_path / AGENT_FILE, train_agents(config, [0]))
     return Agent.load(tmp_path)
 

@@ -41,8 +41,8 @@ class HostProgram:
         self._memory = self._envs.memory()
         state = state._replace(actors=self._memory)
         # One call of each compiles it; what they give is not used.
-        rows = self._no_rows()
-        jax.block_until_ready(self._jitted.absorb(self._keys, state._replace(actors=None), rows, 0))
+        copied = jax.tree.map(jnp.copy, state._replace(actors=None))
+        jax.block_until_ready(self._jitted.absorb(self._keys, copied, self._no_rows(), 0))
         acting = (state.network, state.frame)
         jax.block_until_ready(self._jitted.greedy(*acting, self._envs.observation))
         jax.block_until_ready(self._jitted.greedy(*acting, self._judges.observation))
@@ -56,7 +56,8 @@ class HostProgram:
         c = self._config
         if state.actors is not self._memory:
             self._envs.restore(state.actors)
-        state = state._replace(actors=None)
+        # Rounds write into the replay in place: a run that is stopped needs the state as it was.
+        state = jax.tree.map(jnp.copy, state._replace(actors=None))
         first = step // c.steps_per_round
         losses, tally = [], Tally(len(self._seeds), c.n_envs)
         for round_ in range(first, first + c.rounds_per_chunk):
@@ -151,7 +152,7 @@ def _jitted(config: AgentConfig) -> Jitted:
     return Jitted(
         greedy=eqx.filter_jit(jax.vmap(learner.greedy)),
         luck=jax.jit(jax.vmap(luck, in_axes=(0, None))),
-        absorb=jax.jit(jax.vmap(absorb, in_axes=(0, 0, 0, None))),
+        absorb=jax.jit(jax.vmap(absorb, in_axes=(0, 0, 0, None)), donate_argnums=1),
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,15 +77,33 @@ def judge_states(
     seen = start[1]
     n_states = seen.shape[0]
     many = jax.tree.map(lambda a: jnp.repeat(a, n_rollouts, axis=0), start)
-    follow = jax.jit(lambda k, n, f, s: whole.follow(k, n, f, s, gamma, horizon))
-    returns = np.asarray(follow(key, network, frame, many)).reshape(n_states, n_rollouts)
+    returns = _followed(whole, key, network, frame, many, gamma, horizon)
     learner = whole.learner
     readings = learner.read(network, frame, seen)
     laws = learner.algorithm.laws(readings, frame)
     actions = learner.best(readings, frame)
-    return Judged(np.asarray(seen), laws[jnp.arange(n_states), actions], returns)
+    return Judged(
+        observations=np.asarray(seen),
+        laws=laws[jnp.arange(n_states), actions],
+        returns=np.asarray(returns).reshape(n_states, n_rollouts),
+    )
 
 
+# Compiled once for an environment and a configuration, not for every seed that is judged.
+@eqx.filter_jit
+def _followed(
+    whole: JaxLearner,
+    key: Key[Array, ""],
+    network: Any,
+    frame: Frame,
+    start: tuple[Any, Array],
+    gamma: float,
+    horizon: int,
+) -> Float[Array, " n"]:
+    return whole.follow(key, network, frame, start, gamma, horizon)
+
+
+@eqx.filter_jit
 def _met(
     whole: JaxLearner,
     key: Key[Array, ""],
@@ -114,4 +133,4 @@ def _met(
         return ((now, step.observation), over, kept), None
 
     carry = (start, jnp.zeros(n, bool), start)
-    return jax.jit(lambda c: jax.lax.scan(one, c, jnp.arange(limit))[0])(carry)[2]
+    return jax.lax.scan(one, carry, jnp.arange(limit))[0][2]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bellman_diffusion.agents.config import AgentConfig
+from bellman_diffusion.agents.environments import WINDY_CLIFF
 
 
 class Entry(NamedTuple):
@@ -65,6 +66,18 @@ ENVIRONMENTS: dict[str, Entry] = {
     "CliffWalking-v1": Entry(
         "Every step costs 1 and the cliff 100; episodes have no time limit of their own.",
         {"steps": 50_000, "n_step": 1, "epsilon_steps": 20_000, "eval_every": 5_000},
+    ),
+    WINDY_CLIFF: Entry(
+        "The laws must be learned before they can be minded: until then a sure fall looks safest.",
+        {
+            "steps": 40_000,
+            "n_step": 1,
+            "epsilon_end": 0.2,
+            "epsilon_steps": 10_000,
+            "support": (-40.0, 0.0),
+            "average": 0.995,
+            "eval_every": 5_000,
+        },
     ),
     "Breakout-MinAtar": Entry(
         "MinAtar's own network (16 filters, 128 units), one update in four steps.",

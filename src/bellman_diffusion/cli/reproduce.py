@@ -1,5 +1,6 @@
 """`bellman reproduce`: the paper's figures and tables."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,12 +9,13 @@ import typer
 from bellman_diffusion.agents.devices import use_all_cores
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.experiments.agents import CASES, run_agents
 from bellman_diffusion.experiments.cartpole import ALGORITHMS, run_cartpole
 from bellman_diffusion.experiments.frozenlake import run_frozenlake
 from bellman_diffusion.experiments.linearity import run_linearity
 from bellman_diffusion.experiments.maze_chain import ChainSettings, run_chain
 from bellman_diffusion.experiments.planning import run_planning
-from bellman_diffusion.experiments.toy import MODELS, ModelName, ToySettings, run_toy
+from bellman_diffusion.experiments.toy import MODELS, ToySettings, run_toy
 from bellman_diffusion.experiments.treasure import run_treasure
 from bellman_diffusion.report.bellman_report import (
     chain_table,
@@ -31,6 +33,10 @@ from bellman_diffusion.report.cartpole_report import (
     cartpole_table,
     cartpole_verdict,
     write_cartpole_report,
+)
+from bellman_diffusion.report.environments_report import (
+    environments_table,
+    write_environments_report,
 )
 from bellman_diffusion.report.page import Table
 from bellman_diffusion.report.toy_report import toy_table, write_toy_report
@@ -66,7 +72,7 @@ def toy(
 
     Run again with the same --out to go on where it stopped.
     """
-    names = _model_names(models)
+    names: list[Any] = _chosen("--models", models, MODELS)
     summary = run_toy(
         out,
         models=names,
@@ -158,6 +164,37 @@ def planning(
 
 
 @reproduce.command()
+def agents(
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from --seed on.")] = 5,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of each seed; the registered ones by default.")
+    ] = None,
+    envs: Annotated[str, typer.Option(help="Which environments, separated by commas.")] = ",".join(
+        CASES
+    ),
+    out: Out = Path("runs/agents"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Agents on other environments: Acrobot, FrozenLake, LunarLander, Breakout, a windy cliff.
+
+    Run again with the same --out to go on where it stopped.
+    """
+    use_all_cores()
+    names = _chosen("--envs", envs, CASES)
+    bar = NoProgress() if quiet else RichProgress("trainings", ())
+    with bar:
+        summary = run_agents(out, range(seed, seed + seeds), names, steps, bar)
+    command = f"bellman reproduce agents --seed {seed} --seeds {seeds} --envs {envs}"
+    if steps is not None:
+        command += f" --steps {steps}"
+    report = write_environments_report(out, summary, command)
+    shown = {name: value for name, value in summary.items() if name != "cells"}
+    _end(shown, environments_table(summary), "Agents", report, quiet, as_json)
+
+
+@reproduce.command()
 def cartpole(
     seed: Seed = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from --seed on.")] = 10,
@@ -174,10 +211,7 @@ def cartpole(
     Run again with the same --out to go on where it stopped.
     """
     use_all_cores()
-    names = [name.strip() for name in algos.split(",")]
-    unknown = [name for name in names if name not in ALGORITHMS]
-    if unknown:
-        raise InvalidInputError(f"--algos {algos!r}: choose from {', '.join(ALGORITHMS)}")
+    names = _chosen("--algos", algos, ALGORITHMS)
     steps = -(-steps // 1000) * 1000
     bar = NoProgress() if quiet else RichProgress("trainings", ())
     with bar:
@@ -193,6 +227,16 @@ def cartpole(
         typer.echo(cartpole_verdict(summary))
 
 
+def _chosen(option: str, text: str, known: Collection[str]) -> list[str]:
+    """Names separated by commas: each one known, none twice."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names or len(set(names)) < len(names) or any(name not in known for name in names):
+        raise InvalidInputError(
+            f"{option} {text!r}: choose different names from {', '.join(known)}"
+        )
+    return names
+
+
 def _end(
     summary: dict[str, Any], table: Table, title: str, report: Path, quiet: bool, as_json: bool
 ) -> None:
@@ -201,13 +245,3 @@ def _end(
         print_json(summary | {"report": str(report)})
     elif not quiet:
         typer.echo(f"Report: {report}")
-
-
-def _model_names(text: str) -> list[ModelName]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in MODELS]
-    if unknown or not names or len(set(names)) < len(names):
-        raise InvalidInputError(
-            f"--models {text!r}: choose different names from {', '.join(MODELS)}"
-        )
-    return [name for model in names for name in MODELS if name == model]

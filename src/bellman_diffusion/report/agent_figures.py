@@ -30,7 +30,7 @@ def draw_curves(
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
             axes.plot(steps, iqm(returns), color=colour, linewidth=2, label=name)
         if solved_at is not None:
-            axes.axhline(solved_at, color="0.5", linestyle=":", linewidth=1, label="solved")
+            axes.axhline(solved_at, color="0.5", linestyle=":", linewidth=1, label="goal")
         axes.set(title=title, xlabel="environment steps", ylabel="greedy return")
         axes.legend(fontsize=8, loc="lower right")
     return save_figure(figure, path)

@@ -7,6 +7,9 @@ where C51's two-node sharing widens the law at every backup by whatever the grid
 terminal step the target is N(r, σ²) itself.
 """
 
+import math
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -49,34 +52,50 @@ class BellmanFields(CategoricalAlgorithm):
         place: Float[Array, " k"],
     ) -> Float[Array, " k"]:
         """The noise-preserving backup, or N(r, σ²) at an end."""
-        n = self.n_outputs
         moved = spread(following, place, (1 - discount**2) * self.sigma**2)
         # At an end the discount is 0, and every node's place is that of the reward.
-        ended = jax.nn.softmax(-0.5 * ((jnp.arange(n) - place[0]) / self.sigma) ** 2)
-        return jnp.where(discount > 0, moved, ended)
+        return jnp.where(discount > 0, moved, self.smoothed(place[0]))
+
+    def smoothed(self, place: Float[Array, ""]) -> Float[Array, " k"]:
+        """The weights of a return that is certain, at a place in nodes."""
+        return jax.nn.softmax(-0.5 * ((jnp.arange(self.n_outputs) - place) / self.sigma) ** 2)
 
     def laws(self, reading: Float[Array, "*n actions k"], frame: Frame) -> MixtureReturn:
-        """The return's own law: the smoothing is taken out again, to second order.
+        """The return's own law: the one on the support whose smoothing is nearest to the weights.
 
-        The nodes are drawn towards the mean until the variance is what it was before σ² was added; what
-        then still lies outside the support is put on its ends. Each is a Gaussian just wide enough that
-        the density has no gaps.
+        Nearest by relative entropy. Richardson–Lucy steps (expectation-maximisation for the weights of
+        a mixture) find it: what smoothing cannot have made, such as mass beyond the support, is left
+        out, and a small tail stays apart from the rest. Each centre is drawn as a Gaussian just wide
+        enough that the density has no gaps.
         """
-        nodes, spacing = self.nodes(frame.support), self.spacing(frame.support)
-        mean = reading @ nodes
-        apart = nodes - mean[..., None]
-        variance = jnp.sum(reading * apart**2, axis=-1)
-        least = (_NARROWEST * spacing) ** 2
-        own = jnp.maximum(variance - (self.sigma * spacing) ** 2 - least, 0.0)
-        shrink = jnp.sqrt(own / (variance + (_GAPLESS * spacing) ** 2))
-        centres = mean[..., None] + shrink[..., None] * apart
-        centres = jnp.clip(centres, frame.support.low, frame.support.high)
-        return MixtureReturn(reading, centres, jnp.sqrt((_GAPLESS * spacing * shrink) ** 2 + least))
+        inner = self.n_outputs - 1 - 2 * self.margin
+        places = jnp.linspace(0, inner, _CENTRES_PER_NODE * inner + 1)
+        kernel = jax.vmap(self.smoothed)(places + self.margin)
+
+        def step(_: Any, law: Float[Array, "*n actions c"]) -> Float[Array, "*n actions c"]:
+            ratio = (reading / jnp.maximum(law @ kernel, 1e-30)) @ kernel.T
+            # To the power 1.5: longer steps, still of falling relative entropy.
+            law = law * ratio * jnp.sqrt(ratio)
+            return law / law.sum(axis=-1, keepdims=True)
+
+        even = jnp.full((*reading.shape[:-1], len(places)), 1 / len(places))
+        law = jax.lax.fori_loop(0, self._sharpenings, step, even)
+        spacing = self.spacing(frame.support)
+        width = _GAPLESS * spacing / _CENTRES_PER_NODE
+        return MixtureReturn(law, frame.support.low + places * spacing, width)
+
+    @property
+    def _sharpenings(self) -> int:
+        """The wider the smoothing, the more steps to undo it."""
+        return min(math.ceil(_SHARPENINGS * self.sigma**2), _MOST_SHARPENINGS)
 
 
-# Widths of the drawn Gaussians, in nodes: between neighbours, and of a return that is certain.
+_CENTRES_PER_NODE = 2
+# The width of the drawn Gaussians, in distances of their centres.
 _GAPLESS = 0.5
-_NARROWEST = 0.1
+# Steps for a smoothing of one node, and for a wide one. Twice as many moved W1 by less than 0.1 nodes.
+_SHARPENINGS = 20
+_MOST_SHARPENINGS = 100
 
 
 def spread(
