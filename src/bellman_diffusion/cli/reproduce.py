@@ -183,9 +183,7 @@ def agents(
     """
     use_all_cores()
     names = _chosen("--envs", envs, CASES)
-    bar = NoProgress() if quiet else RichProgress("trainings", ())
-    with bar:
-        summary = run_agents(out, range(seed, seed + seeds), names, steps, bar)
+    summary = run_agents(out, range(seed, seed + seeds), names, steps, quiet)
     command = f"bellman reproduce agents --seed {seed} --seeds {seeds} --envs {envs}"
     if steps is not None:
         command += f" --steps {steps}"
@@ -213,9 +211,7 @@ def cartpole(
     use_all_cores()
     names = _chosen("--algos", algos, ALGORITHMS)
     steps = -(-steps // 1000) * 1000
-    bar = NoProgress() if quiet else RichProgress("trainings", ())
-    with bar:
-        summary = run_cartpole(out, range(seed, seed + seeds), steps, names, bar)
+    summary = run_cartpole(out, range(seed, seed + seeds), steps, names, quiet)
     command = (
         f"bellman reproduce cartpole --seed {seed} --seeds {seeds} --steps {steps} --algos {algos}"
     )

@@ -17,7 +17,7 @@ from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print
 from bellman_diffusion.cli.run_settings import read_fields, read_pairs
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.agent_report import training_table, write_training_report
-from bellman_diffusion.training import NoProgress, RichProgress, RunFolder
+from bellman_diffusion.training import NoProgress, RunFolder, training_bar
 from bellman_diffusion.training.files import write_json
 
 
@@ -111,9 +111,7 @@ def _run(config: AgentConfig, everyone: list[int], folder: Path, quiet: bool) ->
         # Each process keeps its own checkpoints and figures; the first one's folder has the whole.
         folder = folder / f"seeds-{seeds[0]}-{seeds[-1]}"
     run = RunFolder(folder, config.to_json() | {"seeds": seeds})
-    bar = NoProgress()
-    if not quiet:
-        bar = RichProgress(f"{config.env_id} {config.algo}", ("return", "loss"), "steps/s each")
+    bar = NoProgress() if quiet else training_bar(f"{config.env_id} {config.algo}")
     return train_agents(config, seeds, run=run, progress=bar)
 
 

@@ -14,7 +14,7 @@ from bellman_diffusion.agents.make import make_learner
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import Training, train_agents
 from bellman_diffusion.experiments.cells import load_or_run
-from bellman_diffusion.training import Progress
+from bellman_diffusion.training import NoProgress, Progress, training_bar
 from bellman_diffusion.training.files import write_json
 
 WORST = 0.1
@@ -45,7 +45,7 @@ def run_agents(
     seeds: Sequence[int],
     cases: Sequence[str] = tuple(CASES),
     steps: int | None = None,
-    progress: Progress | None = None,
+    quiet: bool = True,
 ) -> dict[str, Any]:
     """Train what is missing, write `agents.json`, and return it."""
     todo = [
@@ -55,15 +55,14 @@ def run_agents(
         for risk in CASES[name].risks
     ]
     cells: dict[str, dict[str, Any]] = {name: {} for name in cases}
-    for done, (name, algo, risk) in enumerate(todo, start=1):
+    for name, algo, risk in todo:
         changes: dict[str, Any] = {} if steps is None else {"steps": steps}
         config = default_config(CASES[name].env_id, algo=algo, risk=risk, **changes)
         label = algo if risk == "mean" else f"{algo} by {risk}"
         path = out / "cells" / f"{name}-{label.replace(' ', '-').replace(':', '-')}.json"
         key = config.to_json() | {"seeds": list(seeds)}
-        cells[name][label] = load_or_run(path, key, lambda c=config: _cell(c, seeds))
-        if progress is not None:
-            progress.update(done, len(todo), {})
+        bar = NoProgress() if quiet else training_bar(f"{config.env_id} {label}")
+        cells[name][label] = load_or_run(path, key, lambda c=config, bar=bar: _cell(c, seeds, bar))
     summary: dict[str, Any] = {
         name: {label: _figures(cell, CASES[name].bar) for label, cell in row.items()}
         for name, row in cells.items()
@@ -73,8 +72,8 @@ def run_agents(
     return summary | {"cells": cells}
 
 
-def _cell(config: AgentConfig, seeds: Sequence[int]) -> dict[str, Any]:
-    training = train_agents(config, seeds)
+def _cell(config: AgentConfig, seeds: Sequence[int], progress: Progress) -> dict[str, Any]:
+    training = train_agents(config, seeds, progress=progress)
     cell: dict[str, Any] = {
         "steps": training.steps.tolist(),
         "returns": training.returns.T.round(3).tolist(),

@@ -23,7 +23,7 @@ from bellman_diffusion.agents.make import make_learner
 from bellman_diffusion.agents.train import Training, train_agents
 from bellman_diffusion.experiments.cells import load_or_run
 from bellman_diffusion.metrics.aggregate import iqm
-from bellman_diffusion.training import Progress
+from bellman_diffusion.training import NoProgress, Progress, training_bar
 from bellman_diffusion.training.files import write_json
 
 ALGORITHMS = ("bellman", "bellman-paper", "c51", "qr-dqn")
@@ -82,21 +82,20 @@ def run_cartpole(
     seeds: Sequence[int],
     steps: int = 100_000,
     algorithms: Sequence[str] = ALGORITHMS,
-    progress: Progress | None = None,
+    quiet: bool = True,
 ) -> dict[str, Any]:
     """Train what is missing, write `cartpole.json`, and return it."""
     cells: dict[str, dict[str, Any]] = {}
-    done, total = 0, len(SETTINGS) * len(algorithms)
     for setting in SETTINGS:
         cells[setting] = {}
         for algo in algorithms:
             config = cartpole_config(setting, algo, steps)
             key = config.to_json() | {"seeds": list(seeds)}
             path = out / "cells" / f"{setting}-{algo}.json"
-            cells[setting][algo] = load_or_run(path, key, lambda c=config: _cell(c, seeds))
-            done += 1
-            if progress is not None:
-                progress.update(done, total, {})
+            bar = NoProgress() if quiet else training_bar(f"{setting} {algo}")
+            cells[setting][algo] = load_or_run(
+                path, key, lambda c=config, bar=bar: _cell(c, seeds, bar)
+            )
     summary: dict[str, Any] = {
         setting: {algo: _figures(cell) for algo, cell in row.items()}
         for setting, row in cells.items()
@@ -106,8 +105,8 @@ def run_cartpole(
     return summary | {"cells": cells}
 
 
-def _cell(config: AgentConfig, seeds: Sequence[int]) -> dict[str, Any]:
-    training = train_agents(config, seeds)
+def _cell(config: AgentConfig, seeds: Sequence[int], progress: Progress) -> dict[str, Any]:
+    training = train_agents(config, seeds, progress=progress)
     learner, environment = make_learner(config)
     assert isinstance(environment, JaxEnvironment)
     whole = JaxLearner(learner, environment)

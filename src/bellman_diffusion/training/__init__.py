@@ -3,7 +3,7 @@
 from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
 from bellman_diffusion.training.loop import Program, train
 from bellman_diffusion.training.optimiser import TrainState, init_state, make_program
-from bellman_diffusion.training.progress import NoProgress, Progress, RichProgress
+from bellman_diffusion.training.progress import NoProgress, Progress, RichProgress, training_bar
 from bellman_diffusion.training.run import RunFolder
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "make_program",
     "read_checkpoint",
     "train",
+    "training_bar",
     "write_checkpoint",
 ]

@@ -103,3 +103,8 @@ class RichProgress:
     def _text(self, metrics: Mapping[str, float]) -> str:
         values = (f"{metrics[name]:.4g}" if name in metrics else "–" for name in self._shown)
         return "  ".join(f"{n} {v}" for n, v in zip(self._shown, values, strict=True))
+
+
+def training_bar(title: str) -> RichProgress:
+    """The bar of some agents' training."""
+    return RichProgress(title, ("return", "loss"), "steps/s each")
