@@ -19,3 +19,7 @@ class SamplingFailedError(BellmanError, FloatingPointError):
 
 class CheckpointError(BellmanError, ValueError):
     """A saved file is damaged, or of another kind or version."""
+
+
+class DataMissingError(BellmanError, FileNotFoundError):
+    """A public data file is neither here nor to be had."""
