@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.metrics import wasserstein_1
+from bellman_diffusion.metrics import (
+    closest_record_share,
+    median_bandwidth,
+    membership_auc,
+    mmd2,
+    sliced_wasserstein,
+    wasserstein_1,
+    wasserstein_2,
+)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -21,3 +29,53 @@ def test_w1_of_hand_made_points():
 def test_w1_refuses_what_is_not_finite():
     with pytest.raises(InvalidInputError, match="NaN"):
         wasserstein_1(np.array([[np.nan]]), np.array([[0.0]]))
+
+
+def test_w2_of_a_shift_is_its_length_and_of_a_stretch_its_root_mean_square():
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    np.testing.assert_allclose(wasserstein_2(x, x + np.array([1.0, 2.0, 2.0])), 3.0, rtol=1e-6)
+    np.testing.assert_allclose(wasserstein_2(x, 2 * x), np.sqrt(np.mean(np.sum(x**2, axis=1))))
+
+
+def test_sliced_w_of_a_shift_is_its_length_over_the_root_of_the_dimension():
+    """E[(v·d)²] = |d|²/D on the sphere; 2,000 directions know it to 5 %."""
+    x = np.random.default_rng(0).normal(size=(50, 4))
+    value = sliced_wasserstein(x, x + 2.0, n_directions=2000)
+    assert value == pytest.approx(4.0 / 2.0, rel=0.05)
+
+
+def test_mmd2_is_that_of_two_normals():
+    """For N(0, 1), N(d, 1) and a kernel of width h: 2c(1 − exp(−d²/(2(h² + 2)))), c = h/√(h² + 2)."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(4000, 1)), 1.0 + rng.normal(size=(4000, 1))
+    h, d = 1.5, 1.0
+    exact = 2 * h / np.sqrt(h**2 + 2) * (1 - np.exp(-(d**2) / (2 * (h**2 + 2))))
+    # The standard error is about 0.005.
+    assert mmd2(x, y, h) == pytest.approx(exact, abs=0.015)
+    assert abs(mmd2(x, rng.normal(size=(4000, 1)), h)) < 0.003
+
+
+def test_mmd2_is_unbiased():
+    """The mean over 400 pairs of small samples of one law is within three standard errors of 0."""
+    rng = np.random.default_rng(2)
+    values = [mmd2(rng.normal(size=(10, 2)), rng.normal(size=(12, 2)), 1.0) for _ in range(400)]
+    assert abs(np.mean(values)) < 3 * np.std(values) / 20
+
+
+def test_the_bandwidth_is_the_median_distance():
+    assert median_bandwidth(np.array([[0.0], [1.0], [3.0]])) == pytest.approx(2.0)
+
+
+def test_copies_are_told_from_fresh_rows():
+    rng = np.random.default_rng(3)
+    training, held_out, fresh = rng.normal(size=(3, 1000, 3))
+    # The standard error of the share is 0.016.
+    assert closest_record_share(fresh, training, held_out) == pytest.approx(0.5, abs=0.05)
+    assert closest_record_share(training, training, held_out) == 1.0
+    assert membership_auc(training, training, held_out) == 1.0
+    assert membership_auc(fresh, training, held_out) == pytest.approx(0.5, abs=0.05)
+
+
+def test_ties_count_half():
+    same = np.zeros((5, 1))
+    assert closest_record_share(same, same, same) == 0.5

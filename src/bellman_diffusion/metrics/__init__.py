@@ -1,5 +1,15 @@
-"""Distances between samples."""
+"""Distances between samples, and what they say of copying."""
 
-from bellman_diffusion.metrics.wasserstein import wasserstein_1
+from bellman_diffusion.metrics.mmd import median_bandwidth, mmd2
+from bellman_diffusion.metrics.privacy import closest_record_share, membership_auc
+from bellman_diffusion.metrics.wasserstein import sliced_wasserstein, wasserstein_1, wasserstein_2
 
-__all__ = ["wasserstein_1"]
+__all__ = [
+    "closest_record_share",
+    "median_bandwidth",
+    "membership_auc",
+    "mmd2",
+    "sliced_wasserstein",
+    "wasserstein_1",
+    "wasserstein_2",
+]
