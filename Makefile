@@ -54,8 +54,8 @@ reproduce: $(STAMP)
 	$(BIN)/bellman reproduce linearity --out results/linearity
 	$(BIN)/bellman reproduce chain --out results/chain
 	$(BIN)/bellman reproduce treasure --out results/treasure
-	$(BIN)/bellman reproduce cartpole --seed 4100 --seeds 10 --out results/cartpole
-	$(BIN)/bellman reproduce agents --seed 4100 --seeds 5 --out results/agents
+	$(BIN)/bellman reproduce cartpole --seed 4200 --seeds 10 --out results/cartpole
+	$(BIN)/bellman reproduce agents --seed 4200 --seeds 5 --out results/agents
 
 clean:
 	rm -rf $(VENV) .venv-bench site runs .pytest_cache .ruff_cache

@@ -60,6 +60,7 @@ _BEST: dict[str, Any] = {
     "learning_rate": 5e-4,
     "n_step": 3,
     "updates_per_round": 8,
+    "epsilon_end": 0.05,
     "average": 0.995,
 }
 _BEST_MODEL: dict[str, dict[str, Any]] = {
