@@ -1,0 +1,212 @@
+"""What the columns of a table are: numbers, whole numbers, yes or no, categories, dates."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from bellman_diffusion.errors import InvalidInputError
+
+Kind = Literal["number", "integer", "boolean", "category", "date"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+# Text is a name and no category where more than this share of the values occur once, in long tables.
+_MOST_UNIQUE = 0.9
+_LONG = 50
+# Text that is half numbers is a column of numbers with a slip in it.
+_MOSTLY_NUMBERS = 0.5
+# Numbers with at most so many decimals are looked at for a common step.
+_MOST_DECIMALS = 6
+# The largest magnitude that can be squared and summed.
+_LARGEST = 1e100
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: what it is and how its values are written."""
+
+    name: str
+    kind: Kind
+    dtype: str
+    """Of the data frame's column."""
+    missing: float = 0.0
+    """The share of missing values."""
+    step: float = 0.0
+    """Numbers and dates: the step that all values are multiples of, from `low` on; 0 for none."""
+    low: float = 0.0
+    high: float = 0.0
+    """Numbers and dates (in days since 1970): the range of the values."""
+    levels: tuple[Any, ...] = ()
+    """Categories, in the order of their frequency."""
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether a value may be missing."""
+        return self.missing > 0
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table in their order."""
+
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        return [column.name for column in self.columns]
+
+    def __getitem__(self, name: str) -> Column:
+        """The column of that name."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise InvalidInputError(f"there is no column {name!r}: there are {_listed(self.names)}")
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Plain values."""
+        return [asdict(column) for column in self.columns]
+
+    @classmethod
+    def from_json(cls, values: list[dict[str, Any]]) -> "Schema":
+        """What `to_json` gave."""
+        rows: list[dict[str, Any]] = [v | {"levels": tuple(v["levels"])} for v in values]
+        return cls(tuple(Column(**row) for row in rows))
+
+
+def find_schema(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> Schema:
+    """The columns of a data frame; `kinds` overrules what is found, by name."""
+    kinds = kinds or {}
+    names = [str(name) for name in frame.columns]
+    for name, kind in kinds.items():
+        if name not in names:
+            raise InvalidInputError(f"there is no column {name!r}: there are {_listed(names)}")
+        if kind not in KINDS:
+            raise InvalidInputError(f"column {name!r}: {kind!r} is none of {', '.join(KINDS)}")
+    if len(frame) < 2:
+        raise InvalidInputError(f"the table has {len(frame)} row: at least 2 are needed")
+    return Schema(tuple(_column(frame[name], kinds.get(name)) for name in names))
+
+
+def _column(values: Any, kind: str | None) -> Column:
+    name, present = str(values.name), values.dropna()
+    if present.empty:
+        raise InvalidInputError(
+            f"column {name!r} is empty in every row: leave it out (--drop {name!r})"
+        )
+    chosen = _kind(present) if kind is None else kind
+    missing = 1 - len(present) / len(values)
+    dtype = str(values.dtype)
+    if chosen == "boolean":
+        return Column(name, "boolean", dtype, missing, levels=_levels(present))
+    if chosen == "category":
+        return Column(name, "category", dtype, missing, levels=_levels(present))
+    numbers = as_numbers(present, name, chosen)
+    step = _step(numbers, chosen)
+    return Column(
+        name=name,
+        kind="date" if chosen == "date" else "integer" if chosen == "integer" else "number",
+        dtype=dtype,
+        missing=missing,
+        step=step,
+        low=float(numbers.min()),
+        high=float(numbers.max()),
+    )
+
+
+def as_numbers(present: pd.Series, name: str, kind: str) -> np.ndarray:
+    """Numbers and dates as float64, dates in days since 1970."""
+    try:
+        if kind == "date":
+            moments: Any = pd.to_datetime(present, format="mixed").dt.tz_localize(None)
+            return moments.to_numpy("datetime64[us]").astype(np.int64) / _DAY
+        numbers = np.asarray(pd.to_numeric(present), np.float64)
+    except (ValueError, TypeError, OverflowError, AttributeError) as error:
+        raise InvalidInputError(f"column {name!r} cannot be read as {kind}: {error}") from error
+    if not np.all(np.abs(numbers) <= _LARGEST):
+        worst = numbers[~(np.abs(numbers) <= _LARGEST)][0]
+        raise InvalidInputError(
+            f"column {name!r} holds {worst:g}: values beyond ±{_LARGEST:g} have no use as numbers. "
+            f"Mend them, or mark them as missing (--missing {worst:g})"
+        )
+    return numbers
+
+
+_DAY = 86_400e6
+
+
+def _kind(present: pd.Series) -> str:
+    if pd.api.types.is_bool_dtype(present):
+        return "boolean"
+    if isinstance(present.dtype, pd.CategoricalDtype):
+        return "category"
+    if pd.api.types.is_datetime64_any_dtype(present):
+        return "date"
+    if pd.api.types.is_integer_dtype(present):
+        return "integer"
+    if pd.api.types.is_numeric_dtype(present):
+        numbers = present.to_numpy(np.float64)
+        return "integer" if np.all(numbers == np.round(numbers)) else "number"
+    return _kind_of_text(present)
+
+
+def _kind_of_text(present: pd.Series) -> str:
+    name, text = present.name, present.astype(str).str.strip()
+    if set(text.str.lower().unique()) <= {"true", "false"}:
+        return "boolean"
+    numbers: Any = pd.to_numeric(text, errors="coerce")
+    share = float(numbers.notna().mean())
+    if share == 1:
+        return "integer" if np.all(numbers == np.round(numbers)) else "number"
+    if share >= _MOSTLY_NUMBERS:
+        bad = text[numbers.isna()]
+        raise InvalidInputError(
+            f"column {name!r} holds numbers, but {bad.iloc[0]!r} in row {bad.index[0]}: mend it, mark "
+            f"it as missing (--missing {bad.iloc[0]!r}), or give --type {name}=category"
+        )
+    if _are_dates(text):
+        return "date"
+    if len(text) >= _LONG and text.nunique() > _MOST_UNIQUE * len(text):
+        raise InvalidInputError(
+            f"column {name!r} has another text in nearly every row: it names the rows and cannot be "
+            f"learned. Leave it out (--drop {name})"
+        )
+    return "category"
+
+
+def _are_dates(text: pd.Series) -> bool:
+    # Dates have digits; without this, words such as "may" would be read as months.
+    if not text.str.contains(r"\d", regex=True).all() or not text.str.contains(r"[-/:.]").all():
+        return False
+    first = text.drop_duplicates().head(200)
+    return bool(pd.to_datetime(first, errors="coerce", format="mixed").notna().all())
+
+
+def _levels(present: pd.Series) -> tuple[Any, ...]:
+    values = present.value_counts().index.tolist()
+    return tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+
+
+def _step(numbers: np.ndarray, kind: str) -> float:
+    """The common step of the values; 0 where there is none to speak of."""
+    distinct = np.unique(numbers)
+    if len(distinct) < 2:
+        return 1.0 if kind == "integer" else 0.0
+    offsets = distinct - distinct[0]
+    for decimals in range(_MOST_DECIMALS + 1):
+        scaled = offsets * 10**decimals
+        whole = np.round(scaled)
+        if np.allclose(scaled, whole, rtol=0, atol=1e-6 * max(1.0, 10**decimals * 1e-9)):
+            if whole[-1] >= 2**53:
+                return 0.0
+            common = math.gcd(*(int(v) for v in whole[1:]))
+            return common / 10**decimals
+    return 0.0
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:20]))
+    return shown + (" …" if len(names) > 20 else "")
