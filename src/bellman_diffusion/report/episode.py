@@ -58,8 +58,9 @@ def _draw(
     figure = new_figure(9, 3.4)
     left, right = figure.subplots(1, 2)
     left.imshow(moment.frame)
-    left.axis("off")
-    left.set_title(f"{agent.spec.env_id}: action {moment.action}")
+    left.set(xticks=[], yticks=[])
+    left.spines[:].set_visible(False)
+    left.set_xlabel(f"{agent.spec.env_id}: action {moment.action}", fontsize=12)
     for action, density in enumerate(densities):
         chosen = action == moment.action
         colour = COLOURS[action % len(COLOURS)]
