@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+from bellman_diffusion.experiments.agents import CASES
 from bellman_diffusion.experiments.toy import ToySettings
 from bellman_diffusion.report.bellman_report import (
     chain_table,
@@ -155,7 +156,8 @@ def cartpole_page() -> str:
 one-step targets, a hard target, a replay of 10,000 and one update of 128 in ten steps, the same for all; the number of
 outputs and the smoothing belong to the return model and were chosen for each on other seeds. *Best* are each algorithm's best
 settings on those other seeds. Late evaluations are those after 25,000 steps. W1 is the mean distance of the predicted
-return law to Monte-Carlo returns from 20 states of the final policy, in shares of the range of returns.
+return law to Monte-Carlo returns from 20 states of the final policy, in shares of the range of returns. The seconds are
+those of that run, on two cores that had other work beside; [Speed](results-speed.md) compares.
 
 {_table(cartpole_table(summary))}
 
@@ -172,9 +174,10 @@ def agents_page() -> str:
         return "# Other environments\n\nNo figures are published for this release; `bellman reproduce agents` makes them.\n"
     summary = json.loads(path.read_text())
     seeds = summary["seeds"]
+    envs = ",".join(name for name in CASES if name in summary)
     return f"""{WIDE}# Agents on other environments
 
-{_command("agents", f"--seed {seeds[0]} --seeds {len(seeds)}")}
+{_command("agents", f"--seed {seeds[0]} --seeds {len(seeds)} --envs {envs}")}
 
 {len(seeds)} seeds that nothing was chosen on, with the registered settings: greedy episodes at the end of training.
 

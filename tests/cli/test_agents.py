@@ -133,7 +133,12 @@ def test_ctrl_c_stops_cleanly_and_the_run_goes_on(tmp_path):
     command = [sys.executable, "-m", "bellman_diffusion.cli.main", "train", "CartPole-v1", *options]
     cut = tmp_path / "cut"
     process = subprocess.Popen(
-        [*command, "--out", str(cut)], stderr=subprocess.PIPE, text=True, env=os.environ
+        [*command, "--out", str(cut)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+        # Tests that run in the background of a shell have the signal switched off.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (no threads yet)
     )
     metrics = cut / "metrics.jsonl"
     deadline = time.monotonic() + 120

@@ -20,10 +20,9 @@ def draw_curves(
     solved_at: float | None,
 ) -> Path:
     """Return over steps: every seed thin, their interquartile mean with a 95 % interval."""
-    figure = new_figure(6.5 * len(panels), 4)
-    for axes, title, curves in zip(
-        np.atleast_1d(figure.subplots(1, len(panels), sharey=True)), titles, panels, strict=True
-    ):
+    figure = new_figure(6.5 * len(panels), 4.4)
+    row = np.atleast_1d(figure.subplots(1, len(panels), sharey=True))
+    for axes, title, curves in zip(row, titles, panels, strict=True):
         for colour, (name, (steps, returns)) in zip(COLOURS, curves.items(), strict=False):
             axes.plot(steps, returns, color=colour, linewidth=0.5, alpha=0.25)
             low, high = iqm_interval(returns)
@@ -32,5 +31,7 @@ def draw_curves(
         if solved_at is not None:
             axes.axhline(solved_at, color="0.5", linestyle=":", linewidth=1, label="goal")
         axes.set(title=title, xlabel="environment steps", ylabel="greedy return")
-        axes.legend(fontsize=8, loc="lower right")
+    # The panels have the same names; below them they hide no line.
+    named = row[0].get_legend_handles_labels()
+    figure.legend(*named, fontsize=9, loc="outside lower center", ncols=len(named[0]))
     return save_figure(figure, path)

@@ -101,7 +101,7 @@ def write_cartpole_report(out: Path, summary: dict[str, Any], command: str) -> P
         Section(
             "Fields",
             "The scalar and the gradient field of the greedy action's return at a start, and at the "
-            "last state before the pole falls; the bars are the returns that follow.",
+            "last state before the pole falls; the grey bars are the mean returns that follow.",
             pictures=[(fields, "Fields at the first and the last state of an episode")],
         ),
     ]
@@ -109,25 +109,22 @@ def write_cartpole_report(out: Path, summary: dict[str, Any], command: str) -> P
 
 
 def _draw_fields(path: Path, cells: dict[str, Any]) -> Path:
-    figure = new_figure(11, 6)
-    grid = figure.subplots(2, 2)
-    for colour, (algo, cell) in zip(COLOURS, cells.items(), strict=False):
-        for column, state in enumerate(cell["fields"]):
-            upper, lower = grid[:, column]
-            upper.plot(state["x"], state["density"], color=colour, label=algo)
-            lower.plot(state["x"], state["slope"], color=colour, label=algo)
-            upper.axvline(state["return"], color=colour, alpha=0.25, linewidth=5, zorder=0)
-    for column, name in enumerate(("first state", "last state before a fall")):
-        upper, lower = grid[:, column]
-        upper.set(title=name, ylabel="density (scalar field)")
-        lower.set(xlabel="discounted return", ylabel="slope (gradient field)")
-        for axes in (upper, lower):
-            # Atoms are tall: what is smooth would vanish beside them.
-            lines = [line for line in axes.lines if len(line.get_xdata()) > 2]
-            tops = [np.abs(np.asarray(line.get_ydata())).max() for line in lines]
-            top = 1.2 * float(np.median(tops))
-            axes.set_ylim(-top if axes is lower else 0, top)
-        upper.legend(fontsize=8)
+    """A column for each algorithm; both fields at both states below each other."""
+    figure = new_figure(3.1 * len(cells), 8.5)
+    grid = figure.subplots(4, len(cells), squeeze=False)
+    states = (("first state", (-15, 115)), ("last state before a fall", (-15, 45)))
+    for column, (colour, (algo, cell)) in enumerate(zip(COLOURS, cells.items(), strict=False)):
+        for number, (name, shown) in enumerate(states):
+            state = cell["fields"][number]
+            rows = (("density s", state["density"]), ("slope g", state["slope"]))
+            for row, (quantity, values) in enumerate(rows, start=2 * number):
+                axes = grid[row, column]
+                axes.plot(state["x"], values, color=colour)
+                axes.axvline(state["return"], color="0.4", alpha=0.35, linewidth=4, zorder=0)
+                axes.set(xlim=shown, title=f"{algo}\n{name}" if row == 2 * number else "")
+                if column == 0:
+                    axes.set_ylabel(quantity)
+        grid[-1, column].set_xlabel("discounted return")
     return save_figure(figure, path)
 
 

@@ -17,7 +17,6 @@ _HEADER = (
     "each seed",
     "bar",
     "seeds at the bar",
-    "steps/s",
 )
 
 
@@ -38,7 +37,6 @@ def environments_table(summary: dict[str, Any]) -> Table:
                     ", ".join(f"{value:.3g}" for value in figures["returns"]),
                     f"{figures['bar']:g}" if "bar" in figures else "–",
                     at_bar,
-                    f"{figures['steps_per_second']:,.0f}",
                 )
             )
     return Table(_HEADER, rows)
