@@ -15,7 +15,7 @@ WORST = 0.1
 
 
 def trained(tmp_path, risk: str) -> Agent:
-    config = default_config(WINDY_CLIFF, risk=risk)
+    config = default_config(WINDY_CLIFF, risk=risk, steps=20_000)
     save_agents(tmp_path / AGENT_FILE, train_agents(config, [0]))
     return Agent.load(tmp_path)
 
