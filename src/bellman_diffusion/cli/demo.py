@@ -23,7 +23,7 @@ from bellman_diffusion.report.toy_report import toy_sections, toy_table
 from bellman_diffusion.training import RichProgress
 
 # Enough for a solved CartPole, and little enough to wait for.
-_STEPS = 15_000
+_STEPS = 30_000
 
 
 def demo(

@@ -1,5 +1,6 @@
 """gymnax's environments, with their time limits taken apart from their ends."""
 
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -68,9 +69,12 @@ class GymnaxEnvironment(JaxEnvironment):
         self, key: Key[Array, ""], inner: Any, action: Int[Array, ""]
     ) -> tuple[Any, Float[Array, "*shape"], Float[Array, ""], Bool[Array, ""]]:
         """gymnax's step without its auto-reset."""
-        observation, inner, reward, done, _ = self.simulator.step_env(
-            key, inner, action, self.params
-        )
+        with warnings.catch_warnings():
+            # MinAtar's boards mix types in a way that JAX warns of: nothing that a user could mend.
+            warnings.simplefilter("ignore", FutureWarning)
+            observation, inner, reward, done, _ = self.simulator.step_env(
+                key, inner, action, self.params
+            )
         return _as_arrays(inner), observation, reward, jnp.asarray(done, bool)
 
 
