@@ -132,13 +132,14 @@ def test_ctrl_c_stops_cleanly_and_the_run_goes_on(tmp_path):
     options = [*QUICK, "--set", "eval_every=100", "--steps", "20000", "--quiet"]
     command = [sys.executable, "-m", "bellman_diffusion.cli.main", "train", "CartPole-v1", *options]
     cut = tmp_path / "cut"
+    # Tests that run in the background of a shell have the signal switched off, and so would the run.
+    listening = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL)"
+    listening += "; os.execv(sys.argv[1], sys.argv[1:])"
     process = subprocess.Popen(
-        [*command, "--out", str(cut)],
+        [sys.executable, "-c", listening, *command, "--out", str(cut)],
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ,
-        # Tests that run in the background of a shell have the signal switched off.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (no threads yet)
     )
     metrics = cut / "metrics.jsonl"
     deadline = time.monotonic() + 120
