@@ -37,7 +37,14 @@ from bellman_diffusion.matching import (
     SlicedTrace,
 )
 from bellman_diffusion.recipe import Recipe
-from bellman_diffusion.training import Progress, RunFolder, init_state, make_program, train
+from bellman_diffusion.training import (
+    Progress,
+    RunFolder,
+    averaged,
+    init_state,
+    make_program,
+    train,
+)
 from bellman_diffusion.training.optimiser import Schedule
 
 CHUNK_STEPS = 200
@@ -127,8 +134,7 @@ def fit_field(
         progress=progress,
         advice=_advice(recipe),
     )
-    rest = eqx.filter(field, eqx.is_inexact_array, inverse=True)
-    return eqx.combine(state.average, rest), figures
+    return averaged(field, state), figures
 
 
 class _Compiled(NamedTuple):

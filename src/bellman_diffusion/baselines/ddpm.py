@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from bellman_diffusion.training import Progress, init_state, make_program, train
+from bellman_diffusion.training import Progress, averaged, init_state, make_program, train
 from bellman_diffusion.training.optimiser import Schedule
 
 _CHUNK_STEPS = 200
@@ -93,8 +93,7 @@ class DDPM:
             _CHUNK_STEPS,
             progress=progress,
         )
-        rest = eqx.filter(network, eqx.is_inexact_array, inverse=True)
-        self.network_ = eqx.combine(state.average, rest)
+        self.network_ = averaged(network, state)
         self.dim_ = data.shape[1]
         return self
 

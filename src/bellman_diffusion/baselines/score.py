@@ -17,7 +17,7 @@ from bellman_diffusion.dynamics import Box, Langevin, Samples, normal_start, sam
 from bellman_diffusion.fields import AbstractField
 from bellman_diffusion.fields.networks import mlp
 from bellman_diffusion.standardise import Standardiser
-from bellman_diffusion.training import Progress, init_state, make_program, train
+from bellman_diffusion.training import Progress, averaged, init_state, make_program, train
 from bellman_diffusion.training.optimiser import Schedule
 
 _CHUNK_STEPS = 200
@@ -77,8 +77,7 @@ class ScoreModel:
             _CHUNK_STEPS,
             progress=progress,
         )
-        rest = eqx.filter(field, eqx.is_inexact_array, inverse=True)
-        self.field_ = eqx.combine(state.average, rest)
+        self.field_ = averaged(field, state)
         return self
 
     def sample(

@@ -48,14 +48,14 @@ def run_agents(
     quiet: bool = True,
 ) -> dict[str, Any]:
     """Train what is missing, write `agents.json`, and return it."""
-    todo = [
+    wanted = [
         (name, algo, risk)
         for name in cases
         for algo in CASES[name].algorithms
         for risk in CASES[name].risks
     ]
     cells: dict[str, dict[str, Any]] = {name: {} for name in cases}
-    for name, algo, risk in todo:
+    for name, algo, risk in wanted:
         changes: dict[str, Any] = {} if steps is None else {"steps": steps}
         config = default_config(CASES[name].env_id, algo=algo, risk=risk, **changes)
         label = algo if risk == "mean" else f"{algo} by {risk}"

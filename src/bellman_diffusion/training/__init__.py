@@ -2,7 +2,7 @@
 
 from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
 from bellman_diffusion.training.loop import Program, train
-from bellman_diffusion.training.optimiser import TrainState, init_state, make_program
+from bellman_diffusion.training.optimiser import TrainState, averaged, init_state, make_program
 from bellman_diffusion.training.progress import NoProgress, Progress, RichProgress, training_bar
 from bellman_diffusion.training.run import RunFolder
 
@@ -13,6 +13,7 @@ __all__ = [
     "RichProgress",
     "RunFolder",
     "TrainState",
+    "averaged",
     "init_state",
     "make_program",
     "read_checkpoint",

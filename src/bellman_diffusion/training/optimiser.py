@@ -56,6 +56,11 @@ class Schedule(NamedTuple):
         return optax.scale_by_adam(b2=self.adam_b2)
 
 
+def averaged(model: PyTree, state: TrainState) -> Any:
+    """The model with the running average of its weights."""
+    return eqx.combine(state.average, eqx.filter(model, eqx.is_inexact_array, inverse=True))
+
+
 def init_state(model: PyTree, schedule: Schedule) -> TrainState:
     """The state before the first step."""
     params = eqx.filter(model, eqx.is_inexact_array)
