@@ -65,8 +65,9 @@ class BellmanFields(CategoricalAlgorithm):
 
         Nearest by relative entropy. Richardson–Lucy steps (expectation-maximisation for the weights of
         a mixture) find it: what smoothing cannot have made, such as mass beyond the support, is left
-        out, and a small tail stays apart from the rest. Each centre is drawn as a Gaussian just wide
-        enough that the density has no gaps.
+        out, and a small tail stays apart from the rest. Then each law is moved, by less than a node as
+        a rule, to the mean that the agent acts by. Each centre is drawn as a Gaussian just wide enough
+        that the density has no gaps.
         """
         inner = self.n_outputs - 1 - 2 * self.margin
         places = jnp.linspace(0, inner, _CENTRES_PER_NODE * inner + 1)
@@ -81,8 +82,10 @@ class BellmanFields(CategoricalAlgorithm):
         even = jnp.full((*reading.shape[:-1], len(places)), 1 / len(places))
         law = jax.lax.fori_loop(0, self._sharpenings, step, even)
         spacing = self.spacing(frame.support)
+        centres = frame.support.low + places * spacing
+        missing = self.means(reading, frame) - law @ centres
         width = _GAPLESS * spacing / _CENTRES_PER_NODE
-        return MixtureReturn(law, frame.support.low + places * spacing, width)
+        return MixtureReturn(law, centres + missing[..., None], width)
 
     @property
     def _sharpenings(self) -> int:
