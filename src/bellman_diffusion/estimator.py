@@ -71,7 +71,7 @@ sigma_max, group_size
     loss_ : float
         The mean loss over the last chunk of training steps.
     n_iter_ : int
-        Training steps done.
+        Training steps that led to the fields.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     """
@@ -141,10 +141,14 @@ sigma_max, group_size
         self.verbose = verbose
         self.run_dir = run_dir
 
-    def fit(self, X: Any, y: Any = None, *, progress: Progress | None = None) -> "BellmanDiffusion":
+    def fit(
+        self, X: Any, y: Any = None, *, validation: Any = None, progress: Progress | None = None
+    ) -> "BellmanDiffusion":
         """Learn the fields of the rows of X, of shape (rows, columns).
 
-        `progress` replaces the bar that `verbose` would show.
+        With `validation`, other rows of the same columns, training ends with the weights that did best
+        on them: with few rows it would go on to copy them. `progress` replaces the bar that `verbose`
+        would show.
         """
         del y
         frame = _frame_type(X)
@@ -154,23 +158,28 @@ sigma_max, group_size
         z = standardiser.forward(rows)
         _check_sampler(recipe, z.shape[1])
         seed = self._fit_seed()
+        others = None
+        if validation is not None:
+            others = standardiser.forward(_validated(self, validation, reset=False))
         run = None
         if self.run_dir is not None:
             # The data's digest too: a run goes on only with the rows that it was started with.
             digest = hashlib.sha256(z.tobytes()).hexdigest()[:16]
             config = {"preset": self.preset, "seed": seed, "rows": len(z), "data": digest}
+            config |= {} if others is None else {"validation_rows": len(others)}
             run = RunFolder(self.run_dir, config | recipe.training_config())
         if progress is None:
             progress = RichProgress("fit") if self.verbose else NoProgress()
-        self.field_, figures = model.fit_field(recipe, z, seed, run=run, progress=progress)
+        fitted = model.fit_field(recipe, z, seed, validation=others, run=run, progress=progress)
+        self.field_ = fitted.field
         self.recipe_ = recipe
         self.standardiser_ = standardiser
         self.box_ = Box.around(z)
-        self.covariance_ = np.atleast_2d(np.cov(z, rowvar=False, bias=True)).astype(np.float32)
+        self.covariance_ = model.covariance_of(z)
         self.train_rows_ = z
         self.frame_type_ = frame
-        self.loss_ = figures["loss"]
-        self.n_iter_ = recipe.max_iter
+        self.loss_ = fitted.figures["loss"]
+        self.n_iter_ = fitted.steps
         return self
 
     def sample(
@@ -204,11 +213,9 @@ sigma_max, group_size
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise InvalidInputError(f"n_samples must be a whole number above 0, not {n_samples!r}")
-        if random_state is None:
-            random_state = self.random_state
-        key = jax.random.key(check_random_state(random_state).randint(_MAX_SEED))
         # `fit` with the same seed must not have used the same numbers.
-        key_start, key_paths = jax.random.split(jax.random.fold_in(key, 1))
+        key = jax.random.fold_in(self._sample_key(random_state), 1)
+        key_start, key_paths = jax.random.split(key)
         result = sample(
             model.build_dynamics(self._resolve_sampler(), self.field_),
             key_paths,
@@ -217,6 +224,18 @@ sigma_max, group_size
             max_lost=max_lost,
         )
         return result._replace(x=self.standardiser_.backward(result.x))
+
+    def complete(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n dim"]:
+        """The rows of X with each NaN filled by a draw from its law given the rest of the row."""
+        check_is_fitted(self)
+        rows = _validated(self, X, reset=False, allow_nan=True)
+        key_rows = jax.random.fold_in(self._sample_key(random_state), 2)
+        dynamics = model.build_conditioned(
+            self._resolve_sampler(), self.field_, jnp.asarray(self._start_covariance())
+        )
+        known = self.standardiser_.forward(rows)
+        filled = sample(dynamics, key_rows, known, max_lost=0.01).x
+        return np.where(np.isnan(rows), self.standardiser_.backward(filled), rows)
 
     def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:
         """The log-density at each row of X.
@@ -263,9 +282,22 @@ sigma_max, group_size
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file (no training data in it)."""
         check_is_fitted(self)
+        write_checkpoint(Path(path), _KIND, self.field_, self.to_meta())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "BellmanDiffusion":
+        """The model that `save` wrote."""
+        field, meta = read_checkpoint(Path(path), _KIND, saved_structure)
+        try:
+            return cls.from_meta(field, meta)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{path} lacks what a model needs: {error}") from error
+
+    def to_meta(self) -> dict[str, Any]:
+        """All but the fields, as plain values."""
         params = {name: _plain(value) for name, value in self.get_params().items()}
         params = {name: value for name, value in params.items() if value is not None}
-        meta = {
+        return {
             "params": params,
             "recipe": asdict(self.recipe_),
             "columns": int(self.n_features_in_),
@@ -276,18 +308,14 @@ sigma_max, group_size
             "covariance": self.covariance_.tolist(),
             "frame": self.frame_type_ is not None,
             "loss": self.loss_,
+            "steps": self.n_iter_,
         }
-        write_checkpoint(Path(path), _KIND, self.field_, meta)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "BellmanDiffusion":
-        """The model that `save` wrote."""
-        field, meta = read_checkpoint(Path(path), _KIND, _template)
-        try:
-            loaded = cls(**meta["params"])
-            loaded._restore(field, meta)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{path} lacks what a model needs: {error}") from error
+    def from_meta(cls, field: model.Field, meta: dict[str, Any]) -> "BellmanDiffusion":
+        """A model from its fields and what `to_meta` gave."""
+        loaded = cls(**meta["params"])
+        loaded._restore(field, meta)
         return loaded
 
     def _restore(self, field: model.Field, meta: dict[str, Any]) -> None:
@@ -302,7 +330,7 @@ sigma_max, group_size
         self.train_rows_ = None
         self.frame_type_ = _pandas_frame() if meta["frame"] else None
         self.loss_ = meta["loss"]
-        self.n_iter_ = self.recipe_.max_iter
+        self.n_iter_ = meta.get("steps", self.recipe_.max_iter)
 
     def _resolve(self) -> Recipe:
         names = Recipe.__dataclass_fields__
@@ -323,13 +351,20 @@ sigma_max, group_size
                 return started["seed"]
         return int(check_random_state(self.random_state).randint(_MAX_SEED))
 
+    def _sample_key(self, random_state: Any) -> Array:
+        chosen = self.random_state if random_state is None else random_state
+        return jax.random.key(check_random_state(chosen).randint(_MAX_SEED))
+
+    def _start_covariance(self) -> Float[np.ndarray, "dim dim"]:
+        """Of the law that paths start from: at the largest noise level the data is nearly normal."""
+        unit = np.eye(self.n_features_in_, dtype=np.float32)
+        if isinstance(self.field_, AbstractNoiseField):
+            return self.covariance_ + np.float32(self.field_.sigma_max**2) * unit
+        return unit
+
     def _start(self, key: Array, n: int, start: Any) -> Float[np.ndarray, "n dim"]:
-        dim = self.n_features_in_
         if isinstance(start, str) and start == "normal":
-            covariance = jnp.eye(dim)
-            if isinstance(self.field_, AbstractNoiseField):
-                covariance = self.covariance_ + self.field_.sigma_max**2 * covariance
-            return np.asarray(normal_start(key, n, jnp.asarray(covariance)))
+            return np.asarray(normal_start(key, n, jnp.asarray(self._start_covariance())))
         if isinstance(start, str) and start == "data":
             if self.train_rows_ is None:
                 raise InvalidInputError(
@@ -360,10 +395,17 @@ sigma_max, group_size
         return at_noise(self.field_, sigma)
 
 
-def _validated(estimator: BellmanDiffusion, X: Any, *, reset: bool) -> Float[np.ndarray, "n dim"]:
+def _validated(
+    estimator: BellmanDiffusion, X: Any, *, reset: bool, allow_nan: bool = False
+) -> Float[np.ndarray, "n dim"]:
     """scikit-learn's checks: numbers, finite, two-dimensional, at least two rows to learn from."""
     rows: Any = validate_data(
-        estimator, X, reset=reset, dtype=np.float64, ensure_min_samples=2 if reset else 1
+        estimator,
+        X,
+        reset=reset,
+        dtype=np.float64,
+        ensure_all_finite="allow-nan" if allow_nan else True,
+        ensure_min_samples=2 if reset else 1,
     )
     return rows
 
@@ -375,10 +417,11 @@ def _check_sampler(recipe: Recipe, dim: int) -> None:
         )
 
 
-def _template(meta: dict[str, Any]) -> model.Field:
+def saved_structure(meta: dict[str, Any]) -> model.Field:
     """Fields of the saved structure, to be filled with the saved arrays."""
     recipe = Recipe(**meta["recipe"])
-    return eqx.filter_eval_shape(model.build_field, recipe, meta["columns"], jax.random.key(0))
+    covariance = jnp.eye(meta["columns"])
+    return eqx.filter_eval_shape(model.build_field, recipe, covariance, jax.random.key(0))
 
 
 def _names(estimator: BellmanDiffusion) -> list[str] | None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,10 +15,12 @@ from jaxtyping import Array, Float, Key
 from bellman_diffusion.dynamics import (
     AbstractDynamics,
     Annealed,
+    Conditioned,
     EulerMaruyama,
     Langevin,
     Metropolis,
 )
+from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.fields import (
     AbstractField,
     AbstractNoiseField,
@@ -44,11 +46,14 @@ from bellman_diffusion.training import (
     init_state,
     make_program,
     train,
+    train_until_best,
 )
 from bellman_diffusion.training.optimiser import Schedule
 
-CHUNK_STEPS = 200
+CHUNK_STEPS = 50
 Field = AbstractField | AbstractNoiseField
+# Points that the loss on validation rows is a mean over, rows being used again.
+_VALIDATION_POINTS = 4096
 
 
 def build_kernel(recipe: Recipe) -> AbstractKernel:
@@ -66,15 +71,16 @@ def build_objective(recipe: Recipe) -> AbstractObjective:
     return FieldMatching(build_kernel(recipe), trace, recipe.epsilon, recipe.pairs, recipe.n_slices)
 
 
-def build_field(recipe: Recipe, dim: int, key: Key[Array, ""]) -> Field:
-    """Fields with random weights."""
+def build_field(recipe: Recipe, covariance: Float[Array, "dim dim"], key: Key[Array, ""]) -> Field:
+    """Fields with random weights, for data of that covariance."""
+    dim = covariance.shape[0]
     if recipe.field == "pair":
         return NetworkPair.create(key, dim, recipe.width, recipe.depth)
     if recipe.field == "conservative":
         return ConservativeField.create(key, dim, recipe.width, recipe.depth)
     return NoiseConditionalPair.create(
         key,
-        dim,
+        covariance,
         _denoising(recipe).scale(dim),
         sigma_min=recipe.sigma_min,
         sigma_max=recipe.sigma_max,
@@ -100,6 +106,20 @@ def build_dynamics(recipe: Recipe, field: Field) -> AbstractDynamics:
     return kind(field=field, step_size=recipe.step_size, n_steps=recipe.n_steps)
 
 
+def build_conditioned(
+    recipe: Recipe, field: Field, start_covariance: Float[Array, "dim dim"]
+) -> Conditioned:
+    """The sampler of some columns given the others."""
+    annealed = build_dynamics(recipe, field)
+    if not isinstance(annealed, Annealed):
+        raise InvalidInputError(
+            "rows are completed by annealed dynamics: use the 'default' preset, or draw samples and "
+            "keep those that fit"
+        )
+    factor = jnp.linalg.cholesky(start_covariance)
+    return Conditioned(annealed=annealed, start_factor=factor, n_steps=annealed.n_steps)
+
+
 def scalar_is_density(recipe: Recipe, dim: int) -> bool:
     """Whether s is the data's density smoothed by the kernel."""
     if recipe.kernel == "isotropic":
@@ -108,46 +128,63 @@ def scalar_is_density(recipe: Recipe, dim: int) -> bool:
     return dim == 1 and recipe.slice_law != "gaussian"
 
 
+def covariance_of(data: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "dim dim"]:
+    """Of the columns."""
+    return np.atleast_2d(np.cov(data, rowvar=False, bias=True)).astype(np.float32)
+
+
+class Fitted(NamedTuple):
+    """Trained fields with averaged weights, the last figures, and the steps that led to them."""
+
+    field: Field
+    figures: dict[str, float]
+    steps: int
+
+
 def fit_field(
     recipe: Recipe,
     data: Float[np.ndarray, "rows dim"],
     seed: int,
     *,
+    validation: Float[np.ndarray, "others dim"] | None = None,
     run: RunFolder | None = None,
     progress: Progress | None = None,
-) -> tuple[Field, dict[str, float]]:
-    """Train fields on standardised rows; the fields with averaged weights, and the last figures."""
+) -> Fitted:
+    """Train fields on standardised rows; with validation rows, up to the step that suits them best."""
     compiled = _compile(_shape_of(recipe), data.shape[1])
     key_init, key_steps = jax.random.split(jax.random.key(seed))
-    field = compiled.init(key_init)
+    field = compiled.init(key_init, jnp.asarray(covariance_of(data)))
     padded, n_rows = _pad(data)
 
     def program(state, step, n_steps):
         return compiled.program(state, step, n_steps, key_steps, padded, n_rows)
 
-    state, figures = train(
-        program,
-        init_state(field, _schedule(recipe)),
-        recipe.max_iter,
-        CHUNK_STEPS,
-        run=run,
-        progress=progress,
-        advice=_advice(recipe),
-    )
-    return averaged(field, state), figures
+    state = init_state(field, _schedule(recipe))
+    steps = recipe.max_iter
+    options: Any = {"run": run, "progress": progress, "advice": _advice(recipe)}
+    if validation is None:
+        state, figures = train(program, state, steps, CHUNK_STEPS, **options)
+    else:
+        points = jnp.asarray(np.resize(validation, (_VALIDATION_POINTS, data.shape[1])))
+        judge = partial(compiled.validate, points=points, data=padded, n_rows=n_rows)
+        state, figures, steps = train_until_best(
+            program, state, steps, CHUNK_STEPS, judge, **options
+        )
+    return Fitted(averaged(field, state), figures, steps)
 
 
 class _Compiled(NamedTuple):
-    init: Callable[[Key[Array, ""]], Field]
+    init: Callable[[Key[Array, ""], Float[Array, "dim dim"]], Field]
     program: Callable[..., Any]
+    validate: Callable[..., Float[Array, ""]]
 
 
 @lru_cache(maxsize=64)
 def _compile(recipe: Recipe, dim: int) -> _Compiled:
     """The programs of one shape of model, kept so that a second fit compiles nothing."""
-    init = eqx.filter_jit(lambda key: build_field(recipe, dim, key))
+    init = eqx.filter_jit(lambda key, covariance: build_field(recipe, covariance, key))
     objective = build_objective(recipe)
-    n_second = recipe.batch_size if recipe.pairs == "matched" else recipe.n_references
+    n_second = _second(recipe, recipe.batch_size)
 
     def loss(field, _average, key, data, n_rows):
         key_1, key_2, key_loss = jax.random.split(key, 3)
@@ -157,8 +194,25 @@ def _compile(recipe: Recipe, dim: int) -> _Compiled:
         figures = {"loss/gradient": losses.gradient, "loss/scalar": losses.scalar}
         return losses.gradient + losses.scalar, figures
 
-    template = eqx.filter_eval_shape(init, jax.random.key(0))
-    return _Compiled(init, make_program(template, loss, _schedule(recipe), CHUNK_STEPS))
+    # Each point on its own: with a group's clean points known, few rows would look easy.
+    judge = build_objective(replace(recipe, group_size=1))
+    template = eqx.filter_eval_shape(init, jax.random.key(0), jnp.eye(dim))
+    static = eqx.filter(template, eqx.is_inexact_array, inverse=True)
+
+    @jax.jit
+    def validate(params, points, data, n_rows):
+        # The same key each time, so that differences are those of the weights.
+        key_2, key_loss = jax.random.split(jax.random.key(0))
+        x2 = data[jax.random.randint(key_2, (_second(recipe, len(points)),), 0, n_rows)]
+        losses = judge(eqx.combine(params, static), key_loss, points, x2)
+        return losses.gradient + losses.scalar
+
+    return _Compiled(init, make_program(template, loss, _schedule(recipe), CHUNK_STEPS), validate)
+
+
+def _second(recipe: Recipe, n_first: int) -> int:
+    """How many second points there are to so many first ones."""
+    return n_first if recipe.pairs == "matched" else recipe.n_references
 
 
 def _shape_of(recipe: Recipe) -> Recipe:

@@ -21,7 +21,11 @@ RHOS = {
     "a constant": lambda p: lambda x: 0.3 + 0.0 * jnp.sum(x),
 }
 NOISE_PAIR = NoiseConditionalPair.create(
-    jax.random.key(3), 2, FieldScale(1, 2.0, 5.0), width=16, depth=2
+    jax.random.key(3),
+    jnp.array([[1.0, 0.6], [0.6, 1.0]]),
+    FieldScale(1, 2.0, 5.0),
+    width=16,
+    depth=2,
 )
 FIELDS = {
     "pair": NetworkPair.create(jax.random.key(1), 2, 16, 2),

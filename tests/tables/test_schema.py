@@ -41,7 +41,7 @@ def test_kinds_are_found():
 
 
 def test_kinds_can_be_overruled():
-    assert find_schema(MIXED, {"rings": "category"})["rings"].levels == (3, 4, 9, 5)
+    assert find_schema(MIXED, {"rings": "category"})["rings"].levels == (3, 4, 5, 9)
     with pytest.raises(InvalidInputError, match="no column 'ring'"):
         find_schema(MIXED, {"ring": "category"})
     with pytest.raises(InvalidInputError, match="'colour' is none of number"):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -46,16 +45,21 @@ class SeedGrid:
 
         def put(a: Any) -> jax.Array:
             if filling and a.shape[0] == self.n_seeds:
-                a = jnp.concatenate([a, jnp.repeat(a[-1:], filling, axis=0)])
+                a = np.asarray(a)
+                a = np.concatenate([a, np.repeat(a[-1:], filling, axis=0)])
             return jax.device_put(a, sharding)
 
         return jax.tree.map(put, tree)
 
     def own(self, tree: Any) -> Any:
-        """The arrays without what only filled up the devices: the same whatever the devices are."""
+        """The arrays without what only filled up the devices: the same whatever the devices are.
+
+        Cut on the host. On the devices they would have to talk to each other, and XLA ends the process
+        where one waits 40 seconds for another that is slower.
+        """
         if len(self.seeds) == self.n_seeds:
             return tree
-        return jax.tree.map(lambda a: a[: self.n_seeds], tree)
+        return jax.tree.map(lambda a: np.asarray(a)[: self.n_seeds], tree)
 
     def over_seeds(self, function: Callable[..., Any], shared: int = 0) -> Any:
         """Jit a function of one seed's arguments, and at its end `shared` arguments that all share."""

@@ -10,6 +10,7 @@ from bellman_diffusion.cli.demo import demo
 from bellman_diffusion.cli.evaluate import evaluate
 from bellman_diffusion.cli.plan import plan
 from bellman_diffusion.cli.reproduce import reproduce
+from bellman_diffusion.cli.tables import fit, sample
 from bellman_diffusion.cli.train import train
 from bellman_diffusion.cli.watch import watch
 from bellman_diffusion.errors import BellmanError
@@ -44,6 +45,8 @@ def _main(
 
 
 app.command()(demo)
+app.command()(fit)
+app.command()(sample)
 app.command()(plan)
 app.command()(train)
 app.command()(evaluate)

@@ -2,6 +2,7 @@
 
 from bellman_diffusion.dynamics.annealed import Annealed
 from bellman_diffusion.dynamics.base import AbstractDynamics, Info
+from bellman_diffusion.dynamics.conditioned import Conditioned
 from bellman_diffusion.dynamics.euler_maruyama import EulerMaruyama
 from bellman_diffusion.dynamics.langevin import Langevin
 from bellman_diffusion.dynamics.metropolis import Metropolis
@@ -12,6 +13,7 @@ __all__ = [
     "AbstractDynamics",
     "Annealed",
     "Box",
+    "Conditioned",
     "EulerMaruyama",
     "Info",
     "Langevin",

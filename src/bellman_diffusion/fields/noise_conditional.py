@@ -1,9 +1,14 @@
 """A pair of fields conditioned on the noise level σ, for denoising and annealing.
 
 One network with two heads. Its outputs are scaled by what the fields of a standard normal would be
-at that σ (`FieldScale`), so the network works with numbers of order one at every noise level:
+at that σ (`FieldScale`), so the network works with numbers of order one at every noise level, and
+what is known in advance is added: the score of a normal law with the data's covariance C.
 
-    s(x; σ) = c_σ · softplus(u),    g(x; σ) = c_σ/(2σ) · f,    (u, f) = MLP(features(x, σ)).
+    s(x; σ) = c_σ · softplus(u),    g(x; σ) = c_σ/(2σ) · f − s/2 · (C + σ²I)⁻¹x,
+    (u, f) = MLP(features(x, σ)).
+
+So the network learns what is not normal about the data: with few rows it starts from a good guess, and
+where columns depend on each other almost exactly it need not learn that.
 
 Random Fourier features of x let the network draw edges that are sharp at the smallest σ.
 """
@@ -41,6 +46,10 @@ class NoiseConditionalPair(AbstractNoiseField):
     network: eqx.nn.MLP
     x_frequencies: Float[Array, "features dim"]
     sigma_frequencies: Float[Array, " sigma_features"]
+    axes: Float[Array, "dim dim"]
+    """The eigenvectors of the data's covariance, as columns."""
+    variances: Float[Array, " dim"]
+    """Its eigenvalues."""
     scale: FieldScale
     sigma_min: float = eqx.field(static=True)
     sigma_max: float = eqx.field(static=True)
@@ -49,7 +58,7 @@ class NoiseConditionalPair(AbstractNoiseField):
     def create(
         cls,
         key: Key[Array, ""],
-        dim: int,
+        covariance: Float[Array, "dim dim"],
         scale: FieldScale,
         *,
         sigma_min: float = 0.01,
@@ -59,12 +68,17 @@ class NoiseConditionalPair(AbstractNoiseField):
         n_frequencies: int = 16,
     ) -> "NoiseConditionalPair":
         """A random network with `depth` hidden layers of `width` units."""
+        dim = covariance.shape[0]
+        variances, axes = jnp.linalg.eigh(covariance)
         key_net, key_x, key_sigma = jax.random.split(key, 3)
         n_features = dim + 2 * n_frequencies + 2 * _N_SIGMA_FREQUENCIES
         return cls(
             network=mlp(key_net, n_features, 1 + dim, width, depth),
             x_frequencies=2.0 * jax.random.normal(key_x, (n_frequencies, dim)) / dim**0.5,
             sigma_frequencies=jax.random.normal(key_sigma, (_N_SIGMA_FREQUENCIES,)),
+            axes=axes,
+            # Rounding leaves an eigenvalue of zero a little below it.
+            variances=jnp.maximum(variances, 0),
             scale=scale,
             sigma_min=sigma_min,
             sigma_max=sigma_max,
@@ -80,7 +94,14 @@ class NoiseConditionalPair(AbstractNoiseField):
         """Both fields at one point and one noise level."""
         out = self.network(self._features(x, sigma))
         scale = self.scale(sigma)
-        return scale * jax.nn.softplus(out[0]), scale / (2 * sigma) * out[1:]
+        s = scale * jax.nn.softplus(out[0])
+        return s, scale / (2 * sigma) * out[1:] + 0.5 * s * self._normal_score(x, sigma)
+
+    def _normal_score(
+        self, x: Float[Array, " dim"], sigma: Float[Array, ""]
+    ) -> Float[Array, " dim"]:
+        axes, variances = jax.lax.stop_gradient((self.axes, self.variances))
+        return -axes @ ((axes.T @ x) / (variances + sigma**2))
 
     def _features(self, x: Float[Array, " dim"], sigma: Float[Array, ""]) -> Float[Array, " n"]:
         # The frequencies are drawn once and not trained.

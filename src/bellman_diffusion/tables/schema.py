@@ -20,6 +20,10 @@ _LONG = 50
 _MOSTLY_NUMBERS = 0.5
 # Numbers with at most so many decimals are looked at for a common step.
 _MOST_DECIMALS = 6
+# Standard deviations from the mean; a normal column of a million rows reaches 5.
+_FAR_OUT = 5.0
+# A grid's step, in standard deviations, from which on its points are peaks and not a continuum.
+_COARSE = 0.1
 # The largest magnitude that can be squared and summed.
 _LARGEST = 1e100
 
@@ -40,7 +44,23 @@ class Column:
     high: float = 0.0
     """Numbers and dates (in days since 1970): the range of the values."""
     levels: tuple[Any, ...] = ()
-    """Categories, in the order of their frequency."""
+    """Categories, in the order of their names."""
+    form: str = ""
+    """Dates that are text: how they are written."""
+    deviation: float = 0.0
+    """Numbers and dates: the standard deviation."""
+    heavy_tailed: bool = False
+    """Numbers and dates: whether some values lie far out."""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether the values are levels without an order."""
+        return self.kind in ("boolean", "category")
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether the values are numbers on a grid that is wide for their spread."""
+        return self.step >= _COARSE * self.deviation > 0
 
     @property
     def has_missing(self) -> bool:
@@ -53,6 +73,16 @@ class Schema:
     """The columns of a table in their order."""
 
     columns: tuple[Column, ...]
+
+    @property
+    def heavy_tailed(self) -> bool:
+        """Whether a column has heavy tails to transform."""
+        return any(column.heavy_tailed and not column.is_coarse for column in self.columns)
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether all columns are levels or stand on coarse grids."""
+        return all(column.is_discrete or column.is_coarse for column in self.columns)
 
     @property
     def names(self) -> list[str]:
@@ -104,7 +134,8 @@ def _column(values: Any, kind: str | None) -> Column:
         return Column(name, "boolean", dtype, missing, levels=_levels(present))
     if chosen == "category":
         return Column(name, "category", dtype, missing, levels=_levels(present))
-    numbers = as_numbers(present, name, chosen)
+    form = _date_form(present) if chosen == "date" else ""
+    numbers = as_numbers(present, name, chosen, form)
     step = _step(numbers, chosen)
     return Column(
         name=name,
@@ -114,14 +145,17 @@ def _column(values: Any, kind: str | None) -> Column:
         step=step,
         low=float(numbers.min()),
         high=float(numbers.max()),
+        form=form,
+        deviation=float(numbers.std()),
+        heavy_tailed=_is_heavy_tailed(numbers),
     )
 
 
-def as_numbers(present: pd.Series, name: str, kind: str) -> np.ndarray:
+def as_numbers(present: pd.Series, name: str, kind: str, form: str = "") -> np.ndarray:
     """Numbers and dates as float64, dates in days since 1970."""
     try:
         if kind == "date":
-            moments: Any = pd.to_datetime(present, format="mixed").dt.tz_localize(None)
+            moments: Any = pd.to_datetime(present, format=form or "mixed").dt.tz_localize(None)
             return moments.to_numpy("datetime64[us]").astype(np.int64) / _DAY
         numbers = np.asarray(pd.to_numeric(present), np.float64)
     except (ValueError, TypeError, OverflowError, AttributeError) as error:
@@ -136,6 +170,34 @@ def as_numbers(present: pd.Series, name: str, kind: str) -> np.ndarray:
 
 
 _DAY = 86_400e6
+# The usual ways to write a date; where several fit all values, the first.
+_DATE_FORMS = tuple(
+    date + time
+    for date in ("%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y")
+    for time in ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
+)
+
+
+def from_days(days: np.ndarray, column: Column) -> pd.Series:
+    """Days since 1970, NaN for missing, as the column has its dates."""
+    moments: Any = pd.Series(pd.to_datetime(np.round(days * _DAY), unit="us"))
+    if column.dtype.startswith("datetime64"):
+        dtype: Any = pd.api.types.pandas_dtype(column.dtype)
+        zone = getattr(dtype, "tz", None)
+        moments = moments if zone is None else moments.dt.tz_localize(zone, ambiguous=True)
+        return moments.astype(dtype)
+    whole = column.step == round(column.step) and column.low == round(column.low)
+    form = column.form or ("%Y-%m-%d" if whole else "%Y-%m-%d %H:%M:%S")
+    return moments.dt.strftime(form).astype(column.dtype)
+
+
+def _date_form(present: pd.Series) -> str:
+    if pd.api.types.is_datetime64_any_dtype(present):
+        return ""
+    for form in _DATE_FORMS:
+        if pd.to_datetime(present, format=form, errors="coerce").notna().all():
+            return form
+    return ""
 
 
 def _kind(present: pd.Series) -> str:
@@ -186,8 +248,11 @@ def _are_dates(text: pd.Series) -> bool:
 
 
 def _levels(present: pd.Series) -> tuple[Any, ...]:
-    values = present.value_counts().index.tolist()
-    return tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    values = [v.item() if isinstance(v, np.generic) else v for v in present.unique().tolist()]
+    try:
+        return tuple(sorted(values))
+    except TypeError:  # numbers and text in one column
+        return tuple(sorted(values, key=str))
 
 
 def _step(numbers: np.ndarray, kind: str) -> float:
@@ -205,6 +270,11 @@ def _step(numbers: np.ndarray, kind: str) -> float:
             common = math.gcd(*(int(v) for v in whole[1:]))
             return common / 10**decimals
     return 0.0
+
+
+def _is_heavy_tailed(numbers: np.ndarray) -> bool:
+    deviation = numbers.std()
+    return bool(deviation > 0 and np.abs(numbers - numbers.mean()).max() > _FAR_OUT * deviation)
 
 
 def _listed(names: list[str]) -> str:

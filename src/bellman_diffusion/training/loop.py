@@ -32,8 +32,9 @@ def train(
     progress: Progress | None = None,
     checkpoint_seconds: float = 10.0,
     advice: str = "Lower the learning rate.",
+    enough: Callable[[State], bool] = lambda _: False,
 ) -> tuple[State, dict[str, float]]:
-    """Train from `state`, or from the run's checkpoint, up to `n_steps`.
+    """Train from `state`, or from the run's checkpoint, up to `n_steps` or until it is `enough`.
 
     Returns the state and the last chunk's mean figures. A loss that is not finite stops the run with
     the last good checkpoint kept.
@@ -46,7 +47,7 @@ def train(
     last_save = time.monotonic()
     try:
         with progress or NoProgress() as bar:
-            while step < n_steps:
+            while step < n_steps and not enough(state):
                 new_state, history = program(state, step, n_steps)
                 done = min(step + chunk_steps, n_steps)
                 history = {k: np.asarray(v)[: done - step] for k, v in history.items()}

@@ -1,0 +1,76 @@
+"""Train on synthetic, test on real: what a model learned from synthetic rows is worth on real ones."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.tables.encoder import level_numbers, plain_numbers
+from bellman_diffusion.tables.schema import Schema
+
+# Of categories the trees can take.
+_MOST_LEVELS = 255
+
+
+@dataclass(frozen=True)
+class Usefulness:
+    """The score of gradient-boosted trees on rows held out."""
+
+    target: str
+    figure: str
+    """R² for numbers, accuracy for categories."""
+    synthetic: float
+    """Trained on synthetic rows."""
+    real: float
+    """Trained on the rows learned from."""
+
+
+def usefulness(
+    synthetic: pd.DataFrame,
+    learned: pd.DataFrame,
+    held_out: pd.DataFrame,
+    schema: Schema,
+    target: str | None = None,
+) -> Usefulness | None:
+    """Foretell one column from the others; None where there is nothing to foretell it from."""
+    column = schema[target] if target is not None else schema.columns[-1]
+    others = [c for c in schema.columns if c.name != column.name]
+    if not others:
+        return None
+    frames = [_with_target(frame, column.name) for frame in (synthetic, learned, held_out)]
+    if min(map(len, frames)) < 2:
+        raise InvalidInputError(f"column {column.name!r} is missing in nearly every row")
+    categorical = [c.is_discrete and len(c.levels) < _MOST_LEVELS for c in others]
+    inputs = [_inputs(frame, others) for frame in frames]
+    if column.is_discrete:
+        answers = [level_numbers(frame[column.name], column) for frame in frames]
+        kind: Any = HistGradientBoostingClassifier
+    else:
+        answers = [plain_numbers(frame[column.name], column) for frame in frames]
+        kind = HistGradientBoostingRegressor
+    scores = []
+    for x, y in zip(inputs[:2], answers[:2], strict=True):
+        if len(np.unique(y)) < 2:
+            return None
+        model = kind(categorical_features=categorical, random_state=0).fit(x, y)
+        scores.append(float(model.score(inputs[2], answers[2])))
+    figure = "accuracy" if column.is_discrete else "R²"
+    return Usefulness(column.name, figure, *scores)
+
+
+def _with_target(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    kept: Any = frame[frame[name].notna()]
+    return kept
+
+
+def _inputs(frame: pd.DataFrame, columns: list[Any]) -> np.ndarray:
+    parts = [
+        level_numbers(frame[c.name], c).astype(float)
+        if c.is_discrete
+        else plain_numbers(frame[c.name], c)
+        for c in columns
+    ]
+    return np.column_stack(parts)
