@@ -41,7 +41,9 @@ def training_rate(width: int, batch: int) -> float:
     recipe = replace(PRESETS["paper"], width=width, batch_size=batch, epsilon=cases.EPSILON)
     data = np.random.default_rng(0).normal(size=(20_000, cases.DIM)).astype(np.float32)
     compiled = model._compile(model._shape_of(recipe), cases.DIM)
-    state = init_state(compiled.init(jax.random.key(0)), model._schedule(recipe))
+    state = init_state(
+        compiled.init(jax.random.key(0), jnp.eye(cases.DIM)), model._schedule(recipe)
+    )
     padded, n_rows = model._pad(data)
     key = jax.random.key(1)
     seconds = best_seconds(lambda: compiled.program(state, 0, 10**6, key, padded, n_rows))

@@ -21,6 +21,7 @@ def quick():
     return TableModel(max_iter=50, width=16, transform="plain").fit(passengers(200))
 
 
+@pytest.mark.quality
 def test_a_mixed_table_keeps_its_form_and_its_rates(fitted):
     real, made = passengers(1500), fitted.sample(4000, random_state=1)
     assert list(made.columns) == list(real.columns)
@@ -37,6 +38,7 @@ def test_a_mixed_table_keeps_its_form_and_its_rates(fitted):
     assert made["Day"].str.fullmatch(r"\d\d/\d\d/20\d\d").all()
 
 
+@pytest.mark.quality
 def test_columns_depend_on_each_other_as_they_do(fitted):
     made = fitted.sample(4000, random_state=2)
     survived = made.groupby("Sex")["Survived"].mean()
@@ -47,6 +49,7 @@ def test_columns_depend_on_each_other_as_they_do(fitted):
     assert gaps[3] > gaps[1] + 0.1
 
 
+@pytest.mark.quality
 def test_common_conditions_throw_rows_away(fitted):
     found = fitted.sample_where("Sex=female, Fare>10, Pclass!=3", 200)
     assert len(found.frame) == 200
@@ -58,6 +61,7 @@ def test_common_conditions_throw_rows_away(fitted):
     assert 3 not in set(found.frame["Pclass"])
 
 
+@pytest.mark.quality
 def test_rare_values_are_given_to_the_model(fitted):
     found = fitted.sample_where("Age=33.3, Day=24/12/2020, Fare<20", 20)
     assert found.conditioned == ["Age", "Day"]
@@ -169,6 +173,7 @@ def test_a_category_with_ten_thousand_levels_round_trips():
     assert set(made["name"]) <= set(names)
 
 
+@pytest.mark.quality
 def test_heavy_tails_are_transformed_by_trial():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": np.exp(2.5 * rng.normal(size=800)), "y": rng.normal(size=800)})

@@ -3,6 +3,7 @@
 from bellman_diffusion.baselines.classical import InterpolationModel, KernelModel, MixtureModel
 from bellman_diffusion.baselines.ddpm import DDPM, TABDDPM_ABALONE, DdpmSettings
 from bellman_diffusion.baselines.score import ScoreModel
+from bellman_diffusion.baselines.score_flow import ScoreFlowModel, ScoreFlowSettings
 
 __all__ = [
     "DDPM",
@@ -11,5 +12,7 @@ __all__ = [
     "InterpolationModel",
     "KernelModel",
     "MixtureModel",
+    "ScoreFlowModel",
+    "ScoreFlowSettings",
     "ScoreModel",
 ]

@@ -8,7 +8,6 @@ has it.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -18,11 +17,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from bellman_diffusion.training import Progress, averaged, init_state, make_program, train
-from bellman_diffusion.training.optimiser import Schedule
+from bellman_diffusion.baselines.noise_prediction import Levels, Shape, fit_noise
+from bellman_diffusion.training import Progress
 
-_CHUNK_STEPS = 200
-_TIME_FEATURES = 32
 _MOST_QUANTILES = 1000
 
 
@@ -51,26 +48,6 @@ TABDDPM_ABALONE = DdpmSettings(
 )
 
 
-class NoiseNetwork(eqx.Module):
-    """ε from x_t and t."""
-
-    layers: list[eqx.nn.Linear]
-
-    def __init__(self, key: Key[Array, ""], dim: int, widths: tuple[int, ...]) -> None:
-        sizes = (dim + _TIME_FEATURES, *widths, dim)
-        keys = jax.random.split(key, len(sizes) - 1)
-        pairs = zip(sizes[:-1], sizes[1:], keys, strict=True)
-        self.layers = [eqx.nn.Linear(n_in, n_out, key=k) for n_in, n_out, k in pairs]
-
-    def __call__(self, x: Float[Array, " dim"], t: Float[Array, ""]) -> Float[Array, " dim"]:
-        """The noise in x at time t of [0, 1]."""
-        rates = 2 * jnp.pi * jnp.geomspace(0.1, 100.0, _TIME_FEATURES // 2)
-        h = jnp.concatenate([x, jnp.sin(rates * t), jnp.cos(rates * t)])
-        for layer in self.layers[:-1]:
-            h = jax.nn.silu(layer(h))
-        return self.layers[-1](h)
-
-
 class DDPM:
     """Learns the noise, and takes it out again."""
 
@@ -78,23 +55,27 @@ class DDPM:
         self.settings = settings
         self.random_state = random_state
 
-    def fit(self, X: Float[np.ndarray, "n dim"], progress: Progress | None = None) -> "DDPM":
-        """Learn from the rows of X."""
+    def fit(
+        self,
+        X: Float[np.ndarray, "n dim"],
+        *,
+        validation: Float[np.ndarray, "m dim"] | None = None,
+        progress: Progress | None = None,
+    ) -> "DDPM":
+        """Learn from the rows of X; `validation` rows say when to stop."""
         c = self.settings
         self.transform_ = _transform(c.transform, len(X)).fit(X)
-        data = jnp.asarray(self.transform_.transform(X), jnp.float32)
-        init, program, schedule = _compile(c, data.shape[1])
-        key_init, key_steps = jax.random.split(jax.random.key(self.random_state))
-        network = init(key_init)
-        state, _ = train(
-            lambda state, step, n: program(state, step, n, key_steps, data, len(data)),
-            init_state(network, schedule),
+        shares = signal_shares(c.n_times)
+        self.network_ = fit_noise(
+            self.transform_.transform(X),
+            Levels(np.sqrt(shares), np.sqrt(1 - shares)),
+            Shape(c.layers, c.batch_size, c.learning_rate),
             c.max_iter,
-            _CHUNK_STEPS,
+            self.random_state,
+            validation=None if validation is None else self.transform_.transform(validation),
             progress=progress,
         )
-        self.network_ = averaged(network, state)
-        self.dim_ = data.shape[1]
+        self.dim_ = X.shape[1]
         return self
 
     def sample(self, n_samples: int, random_state: int = 0) -> Float[np.ndarray, "n dim"]:
@@ -120,29 +101,6 @@ def _transform(name: str, n_rows: int) -> Any:
             n_quantiles=n_quantiles, output_distribution="normal", random_state=0
         )
     return StandardScaler()
-
-
-@lru_cache(maxsize=16)
-def _compile(c: DdpmSettings, dim: int) -> tuple[Any, Any, Schedule]:
-    shares = jnp.asarray(signal_shares(c.n_times), jnp.float32)
-    schedule = Schedule(c.learning_rate)
-
-    def init(key: Key[Array, ""]) -> NoiseNetwork:
-        return NoiseNetwork(key, dim, c.layers)
-
-    def loss(network, _average, key, data, n_rows):
-        key_rows, key_time, key_noise = jax.random.split(key, 3)
-        x = data[jax.random.randint(key_rows, (c.batch_size,), 0, n_rows)]
-        t = jax.random.randint(key_time, (c.batch_size,), 0, c.n_times)
-        noise = jax.random.normal(key_noise, x.shape)
-        share = shares[t][:, None]
-        mixed = jnp.sqrt(share) * x + jnp.sqrt(1 - share) * noise
-        error = jax.vmap(network)(mixed, t / c.n_times) - noise
-        return jnp.mean(jnp.sum(error**2, axis=1)), {}
-
-    template = eqx.filter_eval_shape(init, jax.random.key(0))
-    program = make_program(template, loss, schedule, _CHUNK_STEPS)
-    return eqx.filter_jit(init), program, schedule
 
 
 @eqx.filter_jit

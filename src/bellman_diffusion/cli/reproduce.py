@@ -1,5 +1,6 @@
 """`bellman reproduce`: the paper's figures and tables."""
 
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,9 @@ from bellman_diffusion.experiments.frozenlake import run_frozenlake
 from bellman_diffusion.experiments.linearity import run_linearity
 from bellman_diffusion.experiments.maze_chain import ChainSettings, run_chain
 from bellman_diffusion.experiments.planning import run_planning
+from bellman_diffusion.experiments.tabular import CASES as TABULAR_CASES
+from bellman_diffusion.experiments.tabular import MODELS as TABULAR_MODELS
+from bellman_diffusion.experiments.tabular import TabularSettings, run_tabular
 from bellman_diffusion.experiments.toy import MODELS, ToySettings, run_toy
 from bellman_diffusion.experiments.treasure import run_treasure
 from bellman_diffusion.report.bellman_report import (
@@ -39,6 +43,7 @@ from bellman_diffusion.report.environments_report import (
     write_environments_report,
 )
 from bellman_diffusion.report.page import Table
+from bellman_diffusion.report.tabular_report import tabular_table, write_tabular_report
 from bellman_diffusion.report.toy_report import toy_table, write_toy_report
 from bellman_diffusion.training import NoProgress, RichProgress
 
@@ -221,6 +226,45 @@ def cartpole(
     _end(shown, table, "Cart-pole", report, quiet, as_json)
     if not (quiet or as_json):
         typer.echo(cartpole_verdict(summary))
+
+
+@reproduce.command()
+def tabular(
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from --seed on.")] = 5,
+    tables: Annotated[str, typer.Option(help="Which tables, separated by commas.")] = ",".join(
+        TABULAR_CASES
+    ),
+    models: Annotated[str, typer.Option(help="Which models, separated by commas.")] = ",".join(
+        TABULAR_MODELS
+    ),
+    out: Out = Path("runs/tabular"),
+    max_iter: Annotated[
+        int | None, typer.Option(min=1, help="Training steps; by default each model's own.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Table 1 (Section 5.2): five UCI tables, our model beside DDPM and others.
+
+    Run again with the same --out to go on where it stopped.
+    """
+
+    def say(text: str) -> None:
+        if not quiet:
+            sys.stderr.write(f"{text}\n")
+
+    summary = run_tabular(
+        out,
+        range(seed, seed + seeds),
+        cases=_chosen("--tables", tables, TABULAR_CASES),
+        models=_chosen("--models", models, TABULAR_MODELS),
+        settings=TabularSettings(max_iter=max_iter),
+        report=say,
+    )
+    command = f"bellman reproduce tabular --seed {seed} --seeds {seeds}"
+    report = write_tabular_report(out, summary, command)
+    _end(summary, tabular_table(summary), "Tables", report, quiet, as_json)
 
 
 def _chosen(option: str, text: str, known: Collection[str]) -> list[str]:

@@ -58,11 +58,10 @@ def draw_pairs(
     figure = new_figure(3.6 * across, 3.2 * down + 0.4)
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for axes, (i, j) in zip(panels, pairs, strict=False):
+        n = min(len(real), len(synthetic), _MOST_POINTS)
         for frame, name, colour in ((real, "real", _REAL), (synthetic, "synthetic", _SYNTHETIC)):
-            x, y = (plain_numbers(frame[columns[k].name], columns[k]) for k in (i, j))
-            axes.plot(
-                x[:_MOST_POINTS], y[:_MOST_POINTS], ".", ms=2, alpha=0.5, color=colour, label=name
-            )
+            x, y = (plain_numbers(frame[columns[k].name].head(n), columns[k]) for k in (i, j))
+            axes.plot(x, y, ".", ms=2, alpha=0.5, color=colour, label=name)
         axes.set_xlabel(_short(columns[i].name), fontsize=8)
         axes.set_ylabel(_short(columns[j].name), fontsize=8)
         axes.tick_params(labelsize=7)
@@ -78,7 +77,8 @@ def _draw_numbers(axes: Any, column: Column, synthetic: pd.DataFrame, real: pd.D
     present = [s[np.isfinite(s)] for s in samples]
     # Far-out values would leave one bar in an empty picture.
     joined = np.concatenate(present)
-    low, high = np.quantile(joined, [0.002, 0.998]) if len(joined) else (0.0, 1.0)
+    ends = np.quantile(joined, [0.002, 0.998], method="nearest") if len(joined) else (0.0, 1.0)
+    low, high = (float(end) for end in ends)
     edges = np.linspace(low, high if high > low else low + 1, _BINS + 1)
     if column.is_coarse:
         edges = (

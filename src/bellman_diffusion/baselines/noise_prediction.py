@@ -1,0 +1,136 @@
+"""Networks that learn the noise in a row, for the diffusion baselines.
+
+At level t a row is x_t = signal_t · x + noise_t · ε, and a network learns ε from x_t and t. DDPM and
+the denoising score model differ in their levels and in how they go back.
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from bellman_diffusion.training import (
+    Progress,
+    averaged,
+    init_state,
+    make_program,
+    train,
+    train_until_best,
+)
+from bellman_diffusion.training.optimiser import Schedule
+
+_CHUNK_STEPS = 100
+_TIME_FEATURES = 32
+_VALIDATION_POINTS = 4096
+
+
+class Levels(NamedTuple):
+    """What is left of a row at each level, how much noise there is, and how wide x_t is by then."""
+
+    signal: Float[np.ndarray, " levels"]
+    noise: Float[np.ndarray, " levels"]
+
+    @property
+    def width(self) -> Float[np.ndarray, " levels"]:
+        """The deviation of x_t for data of deviation 1: what the network's input is divided by."""
+        return np.sqrt(self.signal**2 + self.noise**2)
+
+
+class NoiseNetwork(eqx.Module):
+    """ε from x_t, of deviation 1, and t."""
+
+    layers: list[eqx.nn.Linear]
+
+    def __init__(self, key: Key[Array, ""], dim: int, widths: tuple[int, ...]) -> None:
+        sizes = (dim + _TIME_FEATURES, *widths, dim)
+        keys = jax.random.split(key, len(sizes) - 1)
+        pairs = zip(sizes[:-1], sizes[1:], keys, strict=True)
+        self.layers = [eqx.nn.Linear(n_in, n_out, key=k) for n_in, n_out, k in pairs]
+
+    def __call__(self, x: Float[Array, " dim"], t: Float[Array, ""]) -> Float[Array, " dim"]:
+        """The noise in x at time t of [0, 1]."""
+        rates = 2 * jnp.pi * jnp.geomspace(0.1, 100.0, _TIME_FEATURES // 2)
+        h = jnp.concatenate([x, jnp.sin(rates * t), jnp.cos(rates * t)])
+        for layer in self.layers[:-1]:
+            h = jax.nn.silu(layer(h))
+        return self.layers[-1](h)
+
+
+class Shape(NamedTuple):
+    """What a training program depends on."""
+
+    layers: tuple[int, ...]
+    batch_size: int
+    learning_rate: float
+
+
+def fit_noise(
+    data: Float[np.ndarray, "n dim"],
+    levels: Levels,
+    shape: Shape,
+    max_iter: int,
+    seed: int,
+    *,
+    validation: Float[np.ndarray, "m dim"] | None = None,
+    progress: Progress | None = None,
+) -> NoiseNetwork:
+    """Train on standardised rows; with validation rows, up to the step that suits them best."""
+    init, program, validate = _compile(shape, data.shape[1])
+    key_init, key_steps = jax.random.split(jax.random.key(seed))
+    network, rows = init(key_init), jnp.asarray(data, jnp.float32)
+    table = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), (*levels, levels.width))
+
+    def chunk(state, step, n_steps):
+        return program(state, step, n_steps, key_steps, (rows, table), len(rows))
+
+    state = init_state(network, Schedule(shape.learning_rate))
+    if validation is None:
+        state, _ = train(chunk, state, max_iter, _CHUNK_STEPS, progress=progress)
+    else:
+        points = jnp.asarray(
+            np.resize(validation, (_VALIDATION_POINTS, data.shape[1])), jnp.float32
+        )
+        state, _, _ = train_until_best(
+            chunk,
+            state,
+            max_iter,
+            _CHUNK_STEPS,
+            lambda params: validate(params, points, table),
+            progress=progress,
+        )
+    return averaged(network, state)
+
+
+@lru_cache(maxsize=16)
+def _compile(shape: Shape, dim: int) -> tuple[Any, Any, Any]:
+    def init(key: Key[Array, ""]) -> NoiseNetwork:
+        return NoiseNetwork(key, dim, shape.layers)
+
+    def error(network, key, x, table):
+        signal, noise, width = table
+        key_time, key_noise = jax.random.split(key)
+        t = jax.random.randint(key_time, (len(x),), 0, len(signal))
+        drawn = jax.random.normal(key_noise, x.shape)
+        mixed = (signal[t][:, None] * x + noise[t][:, None] * drawn) / width[t][:, None]
+        missed = jax.vmap(network)(mixed, t / len(signal)) - drawn
+        return jnp.mean(jnp.sum(missed**2, axis=1))
+
+    def loss(network, _average, key, data, n_rows):
+        rows, table = data
+        key_rows, key_error = jax.random.split(key)
+        x = rows[jax.random.randint(key_rows, (shape.batch_size,), 0, n_rows)]
+        return error(network, key_error, x, table), {}
+
+    template = eqx.filter_eval_shape(init, jax.random.key(0))
+    static = eqx.filter(template, eqx.is_inexact_array, inverse=True)
+
+    @jax.jit
+    def validate(params, points, table):
+        return error(eqx.combine(params, static), jax.random.key(0), points, table)
+
+    schedule = Schedule(shape.learning_rate)
+    return eqx.filter_jit(init), make_program(template, loss, schedule, _CHUNK_STEPS), validate

@@ -1,0 +1,104 @@
+"""Table 1: its splits, its cells, and its verdicts."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bellman_diffusion.data.uci import TABLES
+from bellman_diffusion.experiments import tabular
+from bellman_diffusion.experiments.tabular import CASES, Parts, TabularSettings, copying, split
+from bellman_diffusion.report.tabular_report import (
+    tabular_table,
+    tabular_verdict,
+    write_tabular_report,
+)
+
+TINY = TabularSettings(most_compared=60, n_repeats=2, max_iter=50)
+
+
+def test_groups_are_never_split():
+    groups = np.random.default_rng(0).integers(0, 40, 600)
+    frame = pd.DataFrame({"row": np.arange(600)})
+    parts = split(frame, groups, seed=3)
+    rows = [set(part["row"]) for part in parts]
+    assert sorted(set().union(*rows)) == list(range(600))
+    held_out = set(groups[sorted(rows[2])])
+    assert not held_out & set(groups[sorted(rows[0] | rows[1])])
+    assert len(rows[2]) == pytest.approx(120, abs=20)
+
+
+def test_the_same_seed_splits_alike():
+    frame, groups = pd.DataFrame({"row": np.arange(100)}), np.arange(100)
+    first, again, other = (split(frame, groups, seed) for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first.held_out, again.held_out)
+    assert not first.held_out.equals(other.held_out)
+
+
+def test_copies_are_found_though_rows_occur_twice():
+    rng = np.random.default_rng(0)
+    known, fresh, third = rng.normal(size=(3, 200, 4))
+    twice = np.concatenate([fresh, fresh[:60]])
+    assert copying(third, known, twice, distinct=True) == pytest.approx(0.5, abs=0.06)
+    assert copying(known[:100], known, fresh, distinct=True) > 0.95
+
+
+def test_the_tables_have_the_papers_dimensions():
+    sizes = {"abalone": 7, "telemonitoring": 16, "mushroom": 5, "parkinsons": 15, "wine": 10}
+    for name, size in sizes.items():
+        assert len(TABLES[name].paper_columns) == size
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A table in place of a published one."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2)) @ [[1.0, 0.5], [0.0, 1.0]]
+    frame = pd.DataFrame({"a": x[:, 0], "b": np.exp(2 * x[:, 1])})
+    monkeypatch.setattr(tabular.Case, "read", lambda _: (frame, np.arange(300)))
+
+
+def test_cells_are_kept_and_put_together(small, tmp_path, monkeypatch):
+    models = ("bellman", "mixture", "interpolation")
+    summary = tabular.run_tabular(tmp_path, (5, 6), cases=("wine",), models=models, settings=TINY)
+    assert json.loads((tmp_path / "tabular.json").read_text()) == summary
+    assert summary["wine"]["interpolation"]["w1"] > 0
+    assert summary["wine"]["bellman"]["transform"] in ("plain", "quantile")
+    assert summary["wine"]["mixture"].keys() >= {"w1", "w1_floor", "mmd", "mmd_floor", "dcr_share"}
+
+    def forbidden(*_):
+        raise AssertionError("a finished cell was run again")
+
+    monkeypatch.setattr(tabular, "run_cell", forbidden)
+    again = tabular.run_tabular(tmp_path, (5, 6), cases=("wine",), models=models, settings=TINY)
+    assert again == summary
+    assert len(tabular_table(summary).rows) == 3
+    page = write_tabular_report(tmp_path, summary, "bellman reproduce tabular").read_text()
+    assert "Red Wine" in page
+
+
+@pytest.mark.parametrize("model", ["ddpm", "score", "paper", "kernel"])
+def test_every_baseline_runs_or_says_that_it_failed(small, model):
+    frame, groups = CASES["wine"].read()
+    parts = split(frame, groups, 0)
+    assert isinstance(parts, Parts)
+    cell = tabular.run_cell(model, "plain", parts, 0, TINY)
+    assert "failed" in cell or cell["w1"] > 0
+
+
+def test_the_verdict_counts():
+    def figures(w1, share, floor=1.0):
+        return {"w1": w1, "dcr_share": share, "w1_over_floor": w1 / floor}
+
+    models = {"bellman": figures(1.05, 0.51), "ddpm": figures(1.2, 0.5)}
+    copier = {"interpolation": figures(1.0, 0.7)}
+    summary = {
+        "seeds": [0],
+        "wine": models | copier,
+        "abalone": {"bellman": figures(1.2, 0.5), "ddpm": figures(1.1, 0.5)},
+    }
+    text = tabular_verdict(summary)
+    assert "within 1.08 of the floor on 1 of 2" in text
+    assert "nearer than DDPM on 1" in text
+    assert "do not copy on 1" in text
