@@ -226,13 +226,14 @@ sigma_max, group_size
         return result._replace(x=self.standardiser_.backward(result.x))
 
     def complete(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n dim"]:
-        """The rows of X with each NaN filled by a draw from its law given the rest of the row."""
+        """The rows of X with each NaN filled by a draw from its law given the rest of the row.
+
+        Exact for normal data, an approximation for other (`fields.GuidedPair`).
+        """
         check_is_fitted(self)
         rows = _validated(self, X, reset=False, allow_nan=True)
         key_rows = jax.random.fold_in(self._sample_key(random_state), 2)
-        dynamics = model.build_conditioned(
-            self._resolve_sampler(), self.field_, jnp.asarray(self._start_covariance())
-        )
+        dynamics = model.build_conditioned(self._resolve_sampler(), self.field_)
         known = self.standardiser_.forward(rows)
         filled = sample(dynamics, key_rows, known, max_lost=0.01).x
         return np.where(np.isnan(rows), self.standardiser_.backward(filled), rows)

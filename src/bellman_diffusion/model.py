@@ -106,18 +106,19 @@ def build_dynamics(recipe: Recipe, field: Field) -> AbstractDynamics:
     return kind(field=field, step_size=recipe.step_size, n_steps=recipe.n_steps)
 
 
-def build_conditioned(
-    recipe: Recipe, field: Field, start_covariance: Float[Array, "dim dim"]
-) -> Conditioned:
+def build_conditioned(recipe: Recipe, field: Field) -> Conditioned:
     """The sampler of some columns given the others."""
-    annealed = build_dynamics(recipe, field)
-    if not isinstance(annealed, Annealed):
+    if not isinstance(field, NoiseConditionalPair):
         raise InvalidInputError(
             "rows are completed by annealed dynamics: use the 'default' preset, or draw samples and "
             "keep those that fit"
         )
-    factor = jnp.linalg.cholesky(start_covariance)
-    return Conditioned(annealed=annealed, start_factor=factor, n_steps=annealed.n_steps)
+    return Conditioned(
+        field=field,
+        n_steps=recipe.n_steps,
+        n_corrections=recipe.n_corrections,
+        step_factor=recipe.step_size,
+    )
 
 
 def scalar_is_density(recipe: Recipe, dim: int) -> bool:

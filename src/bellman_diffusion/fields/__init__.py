@@ -4,6 +4,7 @@ from bellman_diffusion.fields.base import AbstractField, AbstractNoiseField, at_
 from bellman_diffusion.fields.conservative import ConservativeField
 from bellman_diffusion.fields.evaluate import evaluate, evaluate_score
 from bellman_diffusion.fields.exact import KernelField
+from bellman_diffusion.fields.guided import GuidedPair
 from bellman_diffusion.fields.network_pair import NetworkPair
 from bellman_diffusion.fields.noise_conditional import FieldScale, NoiseConditionalPair
 
@@ -12,6 +13,7 @@ __all__ = [
     "AbstractNoiseField",
     "ConservativeField",
     "FieldScale",
+    "GuidedPair",
     "KernelField",
     "NetworkPair",
     "NoiseConditionalPair",
