@@ -15,7 +15,8 @@ WORST = 0.1
 
 
 def trained(tmp_path, risk: str) -> Agent:
-    config = default_config(WINDY_CLIFF, risk=risk, steps=20_000)
+    # For the registered 40,000 steps: after 20,000 seeds 1 and 2 had not found the safe way.
+    config = default_config(WINDY_CLIFF, risk=risk)
     save_agents(tmp_path / AGENT_FILE, train_agents(config, [0]))
     return Agent.load(tmp_path)
 
