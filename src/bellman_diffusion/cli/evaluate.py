@@ -10,11 +10,18 @@ import typer
 from bellman_diffusion.agents.agent import Agent
 from bellman_diffusion.agents.episodes import greedy_returns
 from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
-from bellman_diffusion.cli.tables import Encoding, Header, Missing, Separator, load_model
+from bellman_diffusion.cli.tables import (
+    Encoding,
+    Header,
+    Missing,
+    Separator,
+    load_model,
+    reader,
+)
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.page import Table
 from bellman_diffusion.report.table_report import evaluation_table, write_table_report
-from bellman_diffusion.tables import TableModel, evaluate_rows, read_table
+from bellman_diffusion.tables import TableModel, evaluate_rows
 from bellman_diffusion.tables.model import digest
 from bellman_diffusion.training.files import write_json
 
@@ -52,12 +59,7 @@ def evaluate(
         _evaluate_agent(run, episodes, seed, quiet, as_json)
         return
 
-    def read(path: Path) -> pd.DataFrame:
-        marks = tuple(missing or ())
-        return read_table(
-            path, separator=separator, encoding=encoding, header=header, missing=marks
-        )
-
+    read = reader(separator, encoding, header, missing)
     model = load_model(run)
     known, fresh, copies = _sides(model, read(table), None if learned is None else read(learned))
     synthetic = model.sample(min(max(len(known), len(fresh)), _MOST_DRAWN), random_state=seed)

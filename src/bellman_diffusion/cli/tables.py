@@ -1,6 +1,8 @@
 """`bellman fit` and `bellman sample`: from a table to synthetic rows."""
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,16 +60,7 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn the law of a table's rows. Run again with the same options to go on where it stopped."""
-    frame = dropped(
-        read_table(
-            table,
-            separator=separator,
-            encoding=encoding,
-            header=header,
-            missing=tuple(missing or ()),
-        ),
-        drop or [],
-    )
+    frame = dropped(reader(separator, encoding, header, missing)(table), drop or [])
     settings = read_pairs(change or [], "--set")
     for name in settings:
         if name not in Recipe.__dataclass_fields__:
@@ -137,6 +130,14 @@ def sample(
         frame.to_csv(sys.stdout, index=False)
     if as_json:
         print_json(figures)
+
+
+def reader(
+    separator: str | None, encoding: str, header: bool, missing: list[str] | None
+) -> Callable[[Path], pd.DataFrame]:
+    """Reads tables that are written in the way the options say."""
+    marks = tuple(missing or ())
+    return partial(read_table, separator=separator, encoding=encoding, header=header, missing=marks)
 
 
 def load_model(path: Path) -> TableModel:

@@ -49,33 +49,25 @@ class Annealed(AbstractDynamics[AnnealedState]):
 
     def step(self, key: Key[Array, ""], state: AnnealedState) -> tuple[AnnealedState, Info]:
         """Correct at this level, then move to the next; after the last, take the noise off."""
-        sigma = self.sigmas()[state.level]
-        keys = jax.random.split(key, self.n_corrections)
-        x, _ = jax.lax.scan(lambda x, k: (self.correct(k, x, sigma), None), state.position, keys)
-        x = self.move_on(x, state.level)
+        sigmas = self.sigmas()
+        sigma, next_sigma = sigmas[state.level], sigmas[state.level + 1]
+        x = self._correct(key, state.position, sigma)
+        if self.transport:
+            x = jax.lax.cond(
+                state.level < self.n_steps - 1,
+                lambda x: self._transport(x, sigma, next_sigma),
+                lambda x: x + sigma**2 * self._score(x, sigma),
+                x,
+            )
         return AnnealedState(x, state.level + 1), Info(jnp.ones(x.shape[0], bool))
 
-    def correct(
+    def _correct(
         self, key: Key[Array, ""], x: Float[Array, "paths dim"], sigma: Float[Array, ""]
     ) -> Float[Array, "paths dim"]:
-        """One step of dx = g_σ dt + √s_σ dw."""
         step_size = self.step_factor * sigma**2 / self.scale(sigma)
-        return euler_step(key, self.field.at(sigma), x, step_size)
-
-    def move_on(
-        self, x: Float[Array, "paths dim"], level: Int[Array, ""]
-    ) -> Float[Array, "paths dim"]:
-        """From this level's law to the next one's; from the last, to the data's."""
-        if not self.transport:
-            return x
-        sigmas = self.sigmas()
-        sigma, next_sigma = sigmas[level], sigmas[level + 1]
-        return jax.lax.cond(
-            level < self.n_steps - 1,
-            lambda x: self._transport(x, sigma, next_sigma),
-            lambda x: x + sigma**2 * self._score(x, sigma),
-            x,
-        )
+        field = self.field.at(sigma)
+        keys = jax.random.split(key, self.n_corrections)
+        return jax.lax.scan(lambda x, k: (euler_step(k, field, x, step_size), None), x, keys)[0]
 
     def _transport(
         self, x: Float[Array, "paths dim"], sigma: Float[Array, ""], next_sigma: Float[Array, ""]

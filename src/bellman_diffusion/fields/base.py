@@ -29,8 +29,14 @@ class AbstractField(eqx.Module):
 
         For s* = ρ and g* = ½(∇ρ + ρ∇log p) the kernel's ρ drops out.
         """
+        return self.fields_and_score(x)[2]
+
+    def fields_and_score(
+        self, x: Float[Array, " dim"]
+    ) -> tuple[Float[Array, ""], Float[Array, " dim"], Float[Array, " dim"]]:
+        """s, g and the score from one evaluation."""
         (s, g), grad_s = jax.value_and_grad(self.scalar_and_gradient, has_aux=True)(x)
-        return (2 * g - grad_s) / s
+        return s, g, (2 * g - grad_s) / s
 
 
 class AbstractNoiseField(eqx.Module):

@@ -78,9 +78,8 @@ class GuidedAtNoise(AbstractField):
         self, x: Float[Array, " dim"]
     ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
         """s as it is, and g with the score of the law given the known values."""
-        field = self.guided.pair.at(self.sigma)
-        s, g = field.scalar_and_gradient(x)
-        return s, g + 0.5 * s * self.guided.guidance(x, field.score(x), self.sigma)
+        s, g, score = self.guided.pair.at(self.sigma).fields_and_score(x)
+        return s, g + 0.5 * s * self.guided.guidance(x, score, self.sigma)
 
     def score(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Of the law given the known values."""

@@ -33,12 +33,8 @@ def choose_transform(
     if held_out is None or not schema.heavy_tailed:
         return "plain"
     learned, held_out = learned.head(_MOST_ROWS), held_out.head(_MOST_COMPARED)
-    spaces = [_by_values(learned, schema), _by_ranks(learned, schema, seed)]
+    spaces = [MetricSpace.fit(learned, schema), _by_ranks(learned, schema, seed)]
     return min(TRANSFORMS, key=lambda t: _distance(t, learned, held_out, schema, spaces, seed))
-
-
-def _by_values(learned: pd.DataFrame, schema: Schema) -> Space:
-    return MetricSpace.fit(learned, schema)
 
 
 def _by_ranks(learned: pd.DataFrame, schema: Schema, seed: int) -> Space:
