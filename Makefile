@@ -49,6 +49,9 @@ bench: $(STAMP)
 
 reproduce: $(STAMP)
 	$(BIN)/bellman reproduce toy --seed 300 --seeds 3 --out results/toy
+	$(BIN)/bellman reproduce tabular --seed 600 --seeds 5 --out results/tabular
+	$(BIN)/bellman reproduce ablation --seed 600 --seeds 3 --out results/ablation
+	$(BIN)/bellman reproduce usefulness --seed 600 --seeds 10 --out results/usefulness
 	$(BIN)/bellman reproduce frozenlake --out results/frozenlake
 	$(BIN)/bellman reproduce planning --seed 30 --seeds 5 --out results/planning
 	$(BIN)/bellman reproduce linearity --out results/linearity

@@ -14,6 +14,7 @@ from rich.table import Table
 
 import cases
 import control
+import tables
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-bench"
@@ -101,6 +102,7 @@ def main() -> None:
         )
     Console(width=110).print(table)
     control.main(peer_python())
+    tables.main()
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         setting left at None takes the preset's value (see `bellman_diffusion.recipe.Recipe`).
     field, width, depth, n_frequencies
         The networks.
-    objective, kernel, slice_law, unit_slices, epsilon, kernel_growth, pairs, n_slices, sigma_min, \
-sigma_max, group_size
+    objective, kernel, slice_law, unit_slices, epsilon, kernel_growth, pairs, n_slices, jitter, \
+sigma_min, sigma_max, group_size
         The loss.
     max_iter, batch_size, n_references, learning_rate, constant_rate, average_decay
         Training.
@@ -94,6 +94,7 @@ sigma_max, group_size
         kernel_growth: Any = None,
         pairs: Any = None,
         n_slices: Any = None,
+        jitter: Any = None,
         sigma_min: Any = None,
         sigma_max: Any = None,
         group_size: Any = None,
@@ -124,6 +125,7 @@ sigma_max, group_size
         self.kernel_growth = kernel_growth
         self.pairs = pairs
         self.n_slices = n_slices
+        self.jitter = jitter
         self.sigma_min = sigma_min
         self.sigma_max = sigma_max
         self.group_size = group_size

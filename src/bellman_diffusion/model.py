@@ -68,7 +68,14 @@ def build_objective(recipe: Recipe) -> AbstractObjective:
     if recipe.objective == "denoising":
         return _denoising(recipe)
     trace = ExactTrace() if recipe.objective == "exact-trace" else SlicedTrace(recipe.slice_law)
-    return FieldMatching(build_kernel(recipe), trace, recipe.epsilon, recipe.pairs, recipe.n_slices)
+    return FieldMatching(
+        build_kernel(recipe),
+        trace,
+        recipe.epsilon,
+        recipe.pairs,
+        recipe.n_slices,
+        recipe.jitter,
+    )
 
 
 def build_field(recipe: Recipe, covariance: Float[Array, "dim dim"], key: Key[Array, ""]) -> Field:
@@ -229,6 +236,7 @@ def _denoising(recipe: Recipe) -> DenoisingMatching:
         recipe.sigma_min,
         recipe.sigma_max,
         recipe.group_size,
+        recipe.n_slices,
     )
 
 
@@ -249,7 +257,7 @@ def _advice(recipe: Recipe) -> str:
     advice = f"Lower learning_rate (now {recipe.learning_rate:g})"
     if recipe.objective != "denoising":
         advice += (
-            f", raise epsilon (now {recipe.epsilon:g}), or use the 'default' preset, "
-            "whose loss is bounded below"
+            f", raise epsilon (now {recipe.epsilon:g}) or jitter (now {recipe.jitter:g}), or use the "
+            "'default' preset, whose loss is bounded below"
         )
     return advice + "."

@@ -45,7 +45,9 @@ class Recipe:
     pairs: Literal["all", "matched"] = "all"
     """Each point with all second points of the batch, or with one."""
     n_slices: int = 1
-    """Draws of (v, w) per step (the paper's losses only)."""
+    """Draws of the kernel's and the trace's directions (v, w) per step."""
+    jitter: float = 0.0
+    """Noise on the points of the paper's losses, which bounds them from below; 0 is as written."""
     sigma_min: float = 0.01
     """The smallest noise level (denoising only)."""
     sigma_max: float = 3.0
@@ -103,7 +105,7 @@ PRESETS: dict[Preset, Recipe] = {
 
 _HINTS = get_type_hints(Recipe)
 # Numbers that may be 0; all others must be above it.
-_ZERO_ALLOWED = {"n_frequencies", "average_decay", "kernel_growth", "n_corrections"}
+_ZERO_ALLOWED = {"n_frequencies", "average_decay", "kernel_growth", "n_corrections", "jitter"}
 
 
 def resolve(preset: Any, overrides: dict[str, Any]) -> Recipe:

@@ -1,6 +1,7 @@
 """Table 1: its splits, its cells, and its verdicts."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -8,14 +9,16 @@ import pytest
 
 from bellman_diffusion.data.uci import TABLES
 from bellman_diffusion.experiments import tabular
-from bellman_diffusion.experiments.tabular import CASES, Parts, TabularSettings, copying, split
+from bellman_diffusion.experiments.table_judge import TabularSettings, copying, run_cell
+from bellman_diffusion.experiments.table_models import MODELS
+from bellman_diffusion.experiments.uci_cases import CASES, Case, Parts, split
 from bellman_diffusion.report.tabular_report import (
     tabular_table,
     tabular_verdict,
     write_tabular_report,
 )
 
-TINY = TabularSettings(most_compared=60, n_repeats=2, max_iter=50)
+TINY = TabularSettings(most_compared=60, least_drawn=120, max_iter=50)
 
 
 def test_groups_are_never_split():
@@ -56,12 +59,14 @@ def small(monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 2)) @ [[1.0, 0.5], [0.0, 1.0]]
     frame = pd.DataFrame({"a": x[:, 0], "b": np.exp(2 * x[:, 1])})
-    monkeypatch.setattr(tabular.Case, "read", lambda _: (frame, np.arange(300)))
+    monkeypatch.setattr(Case, "read", lambda _: (frame, np.arange(300)))
 
 
 def test_cells_are_kept_and_put_together(small, tmp_path, monkeypatch):
     models = ("bellman", "mixture", "interpolation")
-    summary = tabular.run_tabular(tmp_path, (5, 6), cases=("wine",), models=models, settings=TINY)
+    # In this process: others would not see the small table.
+    run = partial(tabular.run_tabular, tmp_path, (5, 6), cases=("wine",), n_workers=1)
+    summary = run(models=models, settings=TINY)
     assert json.loads((tmp_path / "tabular.json").read_text()) == summary
     assert summary["wine"]["interpolation"]["w1"] > 0
     assert summary["wine"]["bellman"]["transform"] in ("plain", "quantile")
@@ -71,7 +76,7 @@ def test_cells_are_kept_and_put_together(small, tmp_path, monkeypatch):
         raise AssertionError("a finished cell was run again")
 
     monkeypatch.setattr(tabular, "run_cell", forbidden)
-    again = tabular.run_tabular(tmp_path, (5, 6), cases=("wine",), models=models, settings=TINY)
+    again = run(models=models, settings=TINY)
     assert again == summary
     assert len(tabular_table(summary).rows) == 3
     page = write_tabular_report(tmp_path, summary, "bellman reproduce tabular").read_text()
@@ -83,7 +88,7 @@ def test_every_baseline_runs_or_says_that_it_failed(small, model):
     frame, groups = CASES["wine"].read()
     parts = split(frame, groups, 0)
     assert isinstance(parts, Parts)
-    cell = tabular.run_cell(model, "plain", parts, 0, TINY)
+    cell = run_cell(MODELS[model], "plain", parts, 0, TINY)
     assert "failed" in cell or cell["w1"] > 0
 
 

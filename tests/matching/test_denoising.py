@@ -105,3 +105,21 @@ def test_loss_is_least_at_the_exact_fields(kernel):
     worse = evaluate(lambda x: 1.3 * exact.rho(x))
     assert worse.scalar > best.scalar
     assert worse.gradient > best.gradient
+
+
+def test_more_slices_leave_the_mean_of_the_targets_and_lower_their_spread():
+    p = bimodal(2)
+    x0, x2 = p.draw(jax.random.key(0), 64), p.draw(jax.random.key(1), 64)
+    x = x0 + SIGMA * jax.random.normal(jax.random.key(2), x0.shape)
+
+    def draws(n_slices):
+        loss = DenoisingMatching(
+            SlicedKernel("gaussian"), EPSILON, GROWTH, SIGMA, SIGMA, n_slices=n_slices
+        )
+        one = lambda key: jnp.mean(loss.targets(key, x, x0, x2, jnp.full(64, SIGMA))[0])
+        return np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(3), 1500)))
+
+    few, many = draws(1), draws(4)
+    joint_error = np.hypot(few.std(), many.std()) / 1500**0.5
+    assert abs(few.mean() - many.mean()) < 4 * joint_error
+    assert 1.75 < few.std() / many.std() < 2.25

@@ -137,3 +137,27 @@ def test_more_slices_leave_the_mean_and_lower_the_spread(n_slices):
     joint_error = np.hypot(few.std(), many.std()) / 1500**0.5
     assert abs(few.mean() - many.mean()) < 4 * joint_error
     assert 1.75 < few.std() / many.std() < 2.25
+
+
+def test_jitter_gives_the_loss_of_noised_data():
+    """In mean over draws of the data, within 4.5 standard errors."""
+    objective = lambda jitter: FieldMatching(
+        KERNELS["sliced"], SlicedTrace("rademacher"), EPSILON, jitter=jitter
+    )
+
+    def losses(key, jitter, before):
+        keys = jax.random.split(key, 5)
+        x = [normal(2).draw(k, 64) for k in keys[:2]]
+        x = [x + before * jax.random.normal(k, x.shape) for x, k in zip(x, keys[2:4], strict=True)]
+        return jnp.stack(objective(jitter)(Bump(), keys[4], *x))
+
+    draws = [
+        np.asarray(
+            jax.jit(jax.vmap(lambda k, a=a: losses(k, *a)))(
+                jax.random.split(jax.random.key(s), 4000)
+            )
+        )
+        for s, a in enumerate([(0.5, 0.0), (0.0, 0.5)])
+    ]
+    error = np.hypot(*(d.std(axis=0) for d in draws)) / 4000**0.5
+    assert np.all(np.abs(draws[0].mean(axis=0) - draws[1].mean(axis=0)) < 4.5 * error)

@@ -8,32 +8,21 @@ has it.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
-from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from bellman_diffusion.baselines.noise_prediction import Levels, Shape, fit_noise
-from bellman_diffusion.training import Progress
-
-_MOST_QUANTILES = 1000
+from bellman_diffusion.baselines.noise_prediction import Levels, NoiseModel, NoiseSettings
 
 
 @dataclass(frozen=True)
-class DdpmSettings:
+class DdpmSettings(NoiseSettings):
     """What a DDPM is made of."""
 
-    layers: tuple[int, ...] = (256, 256, 256)
-    n_times: int = 1000
-    max_iter: int = 8000
-    batch_size: int = 512
-    learning_rate: float = 1e-3
-    transform: str = "standard"
-    """standard, or quantile (to normal marginals)."""
+    n_times: int = 300
 
 
 _DEFAULT = DdpmSettings()
@@ -48,41 +37,21 @@ TABDDPM_ABALONE = DdpmSettings(
 )
 
 
-class DDPM:
+class DDPM(NoiseModel):
     """Learns the noise, and takes it out again."""
 
     def __init__(self, settings: DdpmSettings = _DEFAULT, random_state: int = 0) -> None:
         self.settings = settings
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Float[np.ndarray, "n dim"],
-        *,
-        validation: Float[np.ndarray, "m dim"] | None = None,
-        progress: Progress | None = None,
-    ) -> "DDPM":
-        """Learn from the rows of X; `validation` rows say when to stop."""
-        c = self.settings
-        self.transform_ = _transform(c.transform, len(X)).fit(X)
-        shares = signal_shares(c.n_times)
-        self.network_ = fit_noise(
-            self.transform_.transform(X),
-            Levels(np.sqrt(shares), np.sqrt(1 - shares)),
-            Shape(c.layers, c.batch_size, c.learning_rate),
-            c.max_iter,
-            self.random_state,
-            validation=None if validation is None else self.transform_.transform(validation),
-            progress=progress,
-        )
-        self.dim_ = X.shape[1]
-        return self
+    def levels(self) -> Levels:
+        """The cosine schedule's."""
+        shares = signal_shares(self.settings.n_times)
+        return Levels(np.sqrt(shares), np.sqrt(1 - shares))
 
-    def sample(self, n_samples: int, random_state: int = 0) -> Float[np.ndarray, "n dim"]:
+    def draw(self, key: Key[Array, ""], n: int, dim: int) -> Float[Array, "n dim"]:
         """Ancestral sampling."""
-        key = jax.random.key(random_state)
-        z = _sample(self.network_, key, n_samples, self.dim_, self.settings.n_times)
-        return np.asarray(self.transform_.inverse_transform(np.asarray(z, float)))
+        return _sample(self.network_, key, n, dim, self.settings.n_times, jnp.asarray(self.range_))
 
 
 def signal_shares(n_times: int) -> Float[np.ndarray, " n_times"]:
@@ -94,15 +63,6 @@ def signal_shares(n_times: int) -> Float[np.ndarray, " n_times"]:
     return np.cumprod(steps)
 
 
-def _transform(name: str, n_rows: int) -> Any:
-    if name == "quantile":
-        n_quantiles = min(_MOST_QUANTILES, n_rows)
-        return QuantileTransformer(
-            n_quantiles=n_quantiles, output_distribution="normal", random_state=0
-        )
-    return StandardScaler()
-
-
 @eqx.filter_jit
 def _sample(
     network: Callable[[Array, Array], Array],
@@ -110,6 +70,7 @@ def _sample(
     n: int,
     dim: int,
     n_times: int,
+    bounds: Float[Array, "2 dim"],
 ) -> Float[Array, "n dim"]:
     shares = jnp.asarray(signal_shares(n_times), jnp.float32)
     before = jnp.concatenate([jnp.ones(1), shares[:-1]])
@@ -119,7 +80,8 @@ def _sample(
         share, left = shares[t], before[t]
         alpha = share / left
         noise = jax.vmap(lambda row: network(row, t / n_times))(x)
-        clean = (x - jnp.sqrt(1 - share) * noise) / jnp.sqrt(share)
+        # Where hardly any of the row is left, a small error in the noise is a large one in the row.
+        clean = jnp.clip((x - jnp.sqrt(1 - share) * noise) / jnp.sqrt(share), *bounds)
         mean = (jnp.sqrt(left) * (1 - alpha) * clean + jnp.sqrt(alpha) * (1 - left) * x) / (
             1 - share
         )

@@ -4,6 +4,8 @@ At level t a row is x_t = signal_t · x + noise_t · ε, and a network learns ε
 the denoising score model differ in their levels and in how they go back.
 """
 
+from abc import abstractmethod
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from bellman_diffusion.training import (
     Progress,
@@ -26,6 +29,7 @@ from bellman_diffusion.training.optimiser import Schedule
 _CHUNK_STEPS = 100
 _TIME_FEATURES = 32
 _VALIDATION_POINTS = 4096
+_MOST_QUANTILES = 1000
 
 
 class Levels(NamedTuple):
@@ -66,6 +70,71 @@ class Shape(NamedTuple):
     layers: tuple[int, ...]
     batch_size: int
     learning_rate: float
+
+
+@dataclass(frozen=True)
+class NoiseSettings:
+    """What every model of this kind is made of."""
+
+    layers: tuple[int, ...] = (256, 256, 256)
+    max_iter: int = 5000
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    transform: str = "standard"
+    """standard, or quantile (to normal marginals)."""
+
+
+class NoiseModel:
+    """Learns the noise at some levels; a subclass says at which, and takes it out again."""
+
+    settings: Any
+    random_state: int
+
+    @abstractmethod
+    def levels(self) -> Levels:
+        """The levels that are learned."""
+
+    @abstractmethod
+    def draw(self, key: Key[Array, ""], n: int, dim: int) -> Float[Array, "n dim"]:
+        """Transformed rows from noise."""
+
+    def fit(
+        self,
+        X: Float[np.ndarray, "n dim"],
+        *,
+        validation: Float[np.ndarray, "m dim"] | None = None,
+        progress: Progress | None = None,
+    ) -> "NoiseModel":
+        """Learn from the rows of X; `validation` rows say when to stop."""
+        c: NoiseSettings = self.settings
+        self.transform_ = _transform(c.transform, len(X)).fit(X)
+        self.dim_ = X.shape[1]
+        rows = np.asarray(self.transform_.transform(X), np.float32)
+        self.range_ = np.stack([rows.min(axis=0), rows.max(axis=0)])
+        self.network_ = fit_noise(
+            rows,
+            self.levels(),
+            Shape(c.layers, c.batch_size, c.learning_rate),
+            c.max_iter,
+            self.random_state,
+            validation=None if validation is None else self.transform_.transform(validation),
+            progress=progress,
+        )
+        return self
+
+    def sample(self, n_samples: int, random_state: int = 0) -> Float[np.ndarray, "n dim"]:
+        """New rows."""
+        z = self.draw(jax.random.key(random_state), n_samples, self.dim_)
+        return np.asarray(self.transform_.inverse_transform(np.asarray(z, float)))
+
+
+def _transform(name: str, n_rows: int) -> Any:
+    if name == "quantile":
+        n_quantiles = min(_MOST_QUANTILES, n_rows)
+        return QuantileTransformer(
+            n_quantiles=n_quantiles, output_distribution="normal", random_state=0
+        )
+    return StandardScaler()
 
 
 def fit_noise(

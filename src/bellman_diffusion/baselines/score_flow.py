@@ -13,63 +13,39 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from bellman_diffusion.baselines.noise_prediction import Levels, Shape, fit_noise
-from bellman_diffusion.standardise import Standardiser
-from bellman_diffusion.training import Progress
+from bellman_diffusion.baselines.noise_prediction import Levels, NoiseModel, NoiseSettings
 
 _LEARNED_LEVELS = 1000
 
 
 @dataclass(frozen=True)
-class ScoreFlowSettings:
+class ScoreFlowSettings(NoiseSettings):
     """What the model is made of. Noise levels are in standard deviations of the columns."""
 
-    layers: tuple[int, ...] = (256, 256, 256)
     sigma_min: float = 0.01
     sigma_max: float = 20.0
     n_steps: int = 100
-    max_iter: int = 8000
-    batch_size: int = 512
-    learning_rate: float = 1e-3
 
 
 _DEFAULT = ScoreFlowSettings()
 
 
-class ScoreFlowModel:
+class ScoreFlowModel(NoiseModel):
     """Learns scores at all noise levels, and follows them down."""
 
     def __init__(self, settings: ScoreFlowSettings = _DEFAULT, random_state: int = 0) -> None:
         self.settings = settings
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Float[np.ndarray, "n dim"],
-        *,
-        validation: Float[np.ndarray, "m dim"] | None = None,
-        progress: Progress | None = None,
-    ) -> "ScoreFlowModel":
-        """Learn from the rows of X; `validation` rows say when to stop."""
+    def levels(self) -> Levels:
+        """Evenly spaced in log σ, the data left as it is."""
         c = self.settings
-        self.standardiser_ = Standardiser.fit(X)
         sigmas = np.geomspace(c.sigma_min, c.sigma_max, _LEARNED_LEVELS)
-        self.network_ = fit_noise(
-            self.standardiser_.forward(X),
-            Levels(np.ones(_LEARNED_LEVELS), sigmas),
-            Shape(c.layers, c.batch_size, c.learning_rate),
-            c.max_iter,
-            self.random_state,
-            validation=None if validation is None else self.standardiser_.forward(validation),
-            progress=progress,
-        )
-        return self
+        return Levels(np.ones(_LEARNED_LEVELS), sigmas)
 
-    def sample(self, n_samples: int, random_state: int = 0) -> Float[np.ndarray, "n dim"]:
+    def draw(self, key: Key[Array, ""], n: int, dim: int) -> Float[Array, "n dim"]:
         """Rows at the end of the flow."""
-        dim = len(self.standardiser_.mean)
-        z = follow_flow(self.network_, jax.random.key(random_state), n_samples, dim, self.settings)
-        return self.standardiser_.backward(np.asarray(z))
+        return follow_flow(self.network_, key, n, dim, self.settings)
 
 
 @eqx.filter_jit

@@ -1,6 +1,5 @@
 """`bellman reproduce`: the paper's figures and tables."""
 
-import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,17 +9,21 @@ import typer
 from bellman_diffusion.agents.devices import use_all_cores
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.experiments.ablation import TRANSFORMS, run_ablation
 from bellman_diffusion.experiments.agents import CASES, run_agents
 from bellman_diffusion.experiments.cartpole import ALGORITHMS, run_cartpole
 from bellman_diffusion.experiments.frozenlake import run_frozenlake
 from bellman_diffusion.experiments.linearity import run_linearity
 from bellman_diffusion.experiments.maze_chain import ChainSettings, run_chain
 from bellman_diffusion.experiments.planning import run_planning
-from bellman_diffusion.experiments.tabular import CASES as TABULAR_CASES
-from bellman_diffusion.experiments.tabular import MODELS as TABULAR_MODELS
-from bellman_diffusion.experiments.tabular import TabularSettings, run_tabular
+from bellman_diffusion.experiments.table_judge import TabularSettings
+from bellman_diffusion.experiments.table_models import MODELS as TABULAR_MODELS
+from bellman_diffusion.experiments.tabular import run_tabular
 from bellman_diffusion.experiments.toy import MODELS, ToySettings, run_toy
 from bellman_diffusion.experiments.treasure import run_treasure
+from bellman_diffusion.experiments.uci_cases import CASES as TABULAR_CASES
+from bellman_diffusion.experiments.usefulness import run_usefulness
+from bellman_diffusion.report.ablation_report import ablation_table, write_ablation_report
 from bellman_diffusion.report.bellman_report import (
     chain_table,
     frozenlake_table,
@@ -45,6 +48,10 @@ from bellman_diffusion.report.environments_report import (
 from bellman_diffusion.report.page import Table
 from bellman_diffusion.report.tabular_report import tabular_table, write_tabular_report
 from bellman_diffusion.report.toy_report import toy_table, write_toy_report
+from bellman_diffusion.report.usefulness_report import (
+    usefulness_table,
+    write_usefulness_report,
+)
 from bellman_diffusion.training import NoProgress, RichProgress
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Where results and the report go.")]
@@ -249,22 +256,73 @@ def tabular(
 
     Run again with the same --out to go on where it stopped.
     """
-
-    def say(text: str) -> None:
-        if not quiet:
-            sys.stderr.write(f"{text}\n")
-
     summary = run_tabular(
         out,
         range(seed, seed + seeds),
         cases=_chosen("--tables", tables, TABULAR_CASES),
         models=_chosen("--models", models, TABULAR_MODELS),
         settings=TabularSettings(max_iter=max_iter),
-        report=say,
+        progress=NoProgress() if quiet else RichProgress("models on tables"),
     )
     command = f"bellman reproduce tabular --seed {seed} --seeds {seeds}"
     report = write_tabular_report(out, summary, command)
     _end(summary, tabular_table(summary), "Tables", report, quiet, as_json)
+
+
+@reproduce.command()
+def ablation(
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from --seed on.")] = 3,
+    tables: Annotated[str, typer.Option(help="Which tables, separated by commas.")] = ",".join(
+        TRANSFORMS
+    ),
+    out: Out = Path("runs/ablation"),
+    max_iter: Annotated[
+        int | None, typer.Option(min=1, help="Training steps; by default each preset's own.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """The ablation (Appendix F.2): the kernel's variance and the number of slices.
+
+    Run again with the same --out to go on where it stopped.
+    """
+    summary = run_ablation(
+        out,
+        range(seed, seed + seeds),
+        tables=_chosen("--tables", tables, TRANSFORMS),
+        settings=TabularSettings(max_iter=max_iter),
+        progress=NoProgress() if quiet else RichProgress("points"),
+    )
+    command = f"bellman reproduce ablation --seed {seed} --seeds {seeds}"
+    report = write_ablation_report(out, summary, command)
+    _end(summary, ablation_table(summary), "Ablation", report, quiet, as_json)
+
+
+@reproduce.command()
+def usefulness(
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many splits, from --seed on.")] = 10,
+    out: Out = Path("runs/usefulness"),
+    max_iter: Annotated[
+        int | None, typer.Option(min=1, help="Training steps; by default the model's own.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Train on synthetic rows, test on real ones: Abalone with TabDDPM's sizes.
+
+    Run again with the same --out to go on where it stopped.
+    """
+    summary = run_usefulness(
+        out,
+        range(seed, seed + seeds),
+        max_iter=max_iter,
+        progress=NoProgress() if quiet else RichProgress("splits"),
+    )
+    command = f"bellman reproduce usefulness --seed {seed} --seeds {seeds}"
+    report = write_usefulness_report(out, summary, command)
+    _end(summary, usefulness_table(summary), "Usefulness", report, quiet, as_json)
 
 
 def _chosen(option: str, text: str, known: Collection[str]) -> list[str]:

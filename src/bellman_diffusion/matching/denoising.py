@@ -32,7 +32,7 @@ class DenoisingMatching(AbstractObjective):
     """Regression of both fields of p_σ, for σ log-uniform in [sigma_min, sigma_max].
 
     `group_size` points share their clean points for the posterior mean of the noise; 1 gives plain
-    denoising.
+    denoising. κ is averaged over `n_slices` draws of the kernel's directions.
     """
 
     kernel: AbstractKernel
@@ -41,6 +41,7 @@ class DenoisingMatching(AbstractObjective):
     sigma_min: float = eqx.field(static=True)
     sigma_max: float = eqx.field(static=True)
     group_size: int = eqx.field(static=True, default=1)
+    n_slices: int = eqx.field(static=True, default=1)
 
     def scale(self, dim: int) -> FieldScale:
         """The size of ρ_σ for standardised data, for the field's outputs and the loss weights."""
@@ -88,7 +89,11 @@ class DenoisingMatching(AbstractObjective):
         sigma: Float[Array, " batch"],
     ) -> tuple[Float[Array, " batch"], Float[Array, "batch dim"]]:
         """The regression targets of s and g at the perturbed points x."""
-        rho, grad_rho = self.kernel.all_pairs(key, x, x2, self.epsilon + self.growth * sigma**2)
+        variance = self.epsilon + self.growth * sigma**2
+        draws = jax.vmap(lambda k: self.kernel.all_pairs(k, x, x2, variance))
+        rho, grad_rho = jax.tree.map(
+            lambda a: jnp.mean(a, axis=0), draws(jax.random.split(key, self.n_slices))
+        )
         noise = posterior_noise(x, x0, sigma, self.group_size)
         return rho, 0.5 * (grad_rho - rho[:, None] * noise / sigma[:, None])
 

@@ -20,13 +20,19 @@ from bellman_diffusion.matching.traces import AbstractTrace
 
 
 class FieldMatching(AbstractObjective):
-    """Field matching by integration by parts, averaged over `n_slices` draws of (v, w)."""
+    """Field matching by integration by parts, averaged over `n_slices` draws of (v, w).
+
+    On a finite set of rows the loss is not bounded below: g may fall steeply through every row, where
+    tr ∇g → −∞ costs nothing. With `jitter` every point is drawn with fresh noise of that deviation, and
+    the fields are those of p * N(0, jitter²).
+    """
 
     kernel: AbstractKernel
     trace: AbstractTrace
     epsilon: float = eqx.field(static=True)
     pairs: Literal["matched", "all"] = eqx.field(static=True, default="matched")
     n_slices: int = eqx.field(static=True, default=1)
+    jitter: float = eqx.field(static=True, default=0.0)
 
     def __call__(
         self,
@@ -37,6 +43,10 @@ class FieldMatching(AbstractObjective):
     ) -> FieldLosses:
         """Both losses, averaged over the batch and over the slice draws."""
         assert isinstance(field, AbstractField), "field matching has no noise level"
+        if self.jitter > 0:
+            key, key_1, key_2 = jax.random.split(key, 3)
+            x1 = x1 + self.jitter * jax.random.normal(key_1, x1.shape)
+            x2 = x2 + self.jitter * jax.random.normal(key_2, x2.shape)
         draws = jax.vmap(lambda k: self._one_draw(field, k, x1, x2))
         return jax.tree.map(jnp.mean, draws(jax.random.split(key, self.n_slices)))
 
