@@ -49,9 +49,10 @@ bench: $(STAMP)
 
 reproduce: $(STAMP)
 	$(BIN)/bellman reproduce toy --seed 300 --seeds 3 --out results/toy
-	$(BIN)/bellman reproduce tabular --seed 600 --seeds 5 --out results/tabular
-	$(BIN)/bellman reproduce ablation --seed 600 --seeds 3 --out results/ablation
-	$(BIN)/bellman reproduce usefulness --seed 600 --seeds 10 --out results/usefulness
+	$(BIN)/bellman reproduce tabular --seed 700 --seeds 5 --out results/tabular
+	$(BIN)/bellman reproduce ablation --seed 700 --seeds 3 --out results/ablation
+	$(BIN)/bellman reproduce usefulness --seed 700 --seeds 10 --out results/usefulness
+	$(BIN)/bellman reproduce convergence --out results/convergence
 	$(BIN)/bellman reproduce frozenlake --out results/frozenlake
 	$(BIN)/bellman reproduce planning --seed 30 --seeds 5 --out results/planning
 	$(BIN)/bellman reproduce linearity --out results/linearity

@@ -29,9 +29,17 @@ def test_the_schedule_falls_from_all_to_nothing():
 
 def test_exact_noise_gives_back_the_data():
     """20,000 draws: the deviation is known to 0.5 %; 200 steps add a little of their own."""
-    rows = np.asarray(_sample(ExactNoise(), jax.random.key(0), 20_000, 1, TIMES))
+    wide = jnp.array([[-9.0], [9.0]])
+    rows = np.asarray(_sample(ExactNoise(), jax.random.key(0), 20_000, 1, TIMES, wide))
     assert abs(rows.mean()) < 0.015
     assert rows.std() == pytest.approx(SIZE, rel=0.03)
+
+
+def test_rows_stay_where_the_data_is():
+    narrow = jnp.array([[-0.1], [0.2]])
+    rows = np.asarray(_sample(ExactNoise(), jax.random.key(0), 200, 1, TIMES, narrow))
+    assert rows.min() > -0.11
+    assert rows.max() < 0.21
 
 
 @pytest.mark.parametrize("transform", ["standard", "quantile"])

@@ -69,7 +69,7 @@ def test_cells_are_kept_and_put_together(small, tmp_path, monkeypatch):
     summary = run(models=models, settings=TINY)
     assert json.loads((tmp_path / "tabular.json").read_text()) == summary
     assert summary["wine"]["interpolation"]["w1"] > 0
-    assert summary["wine"]["bellman"]["transform"] in ("plain", "quantile")
+    assert summary["wine"]["bellman"]["per_seed"][0]["transform"] in ("plain", "power", "quantile")
     assert summary["wine"]["mixture"].keys() >= {"w1", "w1_floor", "mmd", "mmd_floor", "dcr_share"}
 
     def forbidden(*_):

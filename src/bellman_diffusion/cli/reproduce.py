@@ -12,6 +12,7 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.experiments.ablation import TRANSFORMS, run_ablation
 from bellman_diffusion.experiments.agents import CASES, run_agents
 from bellman_diffusion.experiments.cartpole import ALGORITHMS, run_cartpole
+from bellman_diffusion.experiments.convergence import run_convergence
 from bellman_diffusion.experiments.frozenlake import run_frozenlake
 from bellman_diffusion.experiments.linearity import run_linearity
 from bellman_diffusion.experiments.maze_chain import ChainSettings, run_chain
@@ -40,6 +41,10 @@ from bellman_diffusion.report.cartpole_report import (
     cartpole_table,
     cartpole_verdict,
     write_cartpole_report,
+)
+from bellman_diffusion.report.convergence_report import (
+    convergence_table,
+    write_convergence_report,
 )
 from bellman_diffusion.report.environments_report import (
     environments_table,
@@ -323,6 +328,21 @@ def usefulness(
     command = f"bellman reproduce usefulness --seed {seed} --seeds {seeds}"
     report = write_usefulness_report(out, summary, command)
     _end(summary, usefulness_table(summary), "Usefulness", report, quiet, as_json)
+
+
+@reproduce.command()
+def convergence(
+    seed: Seed = 0,
+    out: Out = Path("runs/convergence"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Theorems 4.1 and 4.2: how fast the dynamics forget their start, and what errors do."""
+    # Nothing here is random.
+    del seed
+    summary = run_convergence(out)
+    report = write_convergence_report(out, summary, "bellman reproduce convergence")
+    _end(summary, convergence_table(summary), "Convergence", report, quiet, as_json)
 
 
 def _chosen(option: str, text: str, known: Collection[str]) -> list[str]:
