@@ -42,7 +42,8 @@ def run_side_by_side(
                     done.result()
                     progress.update(k + 1, len(tasks), {})
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                # What runs already is waited for: its cells are kept.
+                pool.shutdown(cancel_futures=True)
                 raise
 
 
