@@ -61,6 +61,10 @@ from bellman_diffusion.training import NoProgress, RichProgress
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Where results and the report go.")]
 
+MaxIter = Annotated[
+    int | None, typer.Option(min=1, help="Training steps; by default each model's own.")
+]
+
 reproduce = typer.Typer(help="Reproduce the paper's figures and tables.", no_args_is_help=True)
 
 
@@ -79,9 +83,7 @@ def toy(
         str, typer.Option(help="Which models, separated by commas; the first leads.")
     ] = ",".join(MODELS),
     out: Out = Path("runs/toy"),
-    max_iter: Annotated[
-        int | None, typer.Option(min=1, help="Training steps; by default each model's own.")
-    ] = None,
+    max_iter: MaxIter = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -97,9 +99,7 @@ def toy(
         settings=ToySettings(max_iter=max_iter),
         quiet=quiet,
     )
-    command = f"bellman reproduce toy --seed {seed} --seeds {seeds} --models {models}"
-    if max_iter is not None:
-        command += f" --max-iter {max_iter}"
+    command = _command("toy", seed=seed, seeds=seeds, models=models, max_iter=max_iter)
     report = write_toy_report(out, summary, command)
     _end(summary, toy_table(summary), "Synthetic sets", report, quiet, as_json)
 
@@ -201,9 +201,7 @@ def agents(
     use_all_cores()
     names = _chosen("--envs", envs, CASES)
     summary = run_agents(out, range(seed, seed + seeds), names, steps, quiet)
-    command = f"bellman reproduce agents --seed {seed} --seeds {seeds} --envs {envs}"
-    if steps is not None:
-        command += f" --steps {steps}"
+    command = _command("agents", seed=seed, seeds=seeds, envs=envs, steps=steps)
     report = write_environments_report(out, summary, command)
     shown = {name: value for name, value in summary.items() if name != "cells"}
     _end(shown, environments_table(summary), "Agents", report, quiet, as_json)
@@ -251,9 +249,7 @@ def tabular(
         TABULAR_MODELS
     ),
     out: Out = Path("runs/tabular"),
-    max_iter: Annotated[
-        int | None, typer.Option(min=1, help="Training steps; by default each model's own.")
-    ] = None,
+    max_iter: MaxIter = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -269,7 +265,9 @@ def tabular(
         settings=TabularSettings(max_iter=max_iter),
         progress=NoProgress() if quiet else RichProgress("models on tables"),
     )
-    command = f"bellman reproduce tabular --seed {seed} --seeds {seeds}"
+    command = _command(
+        "tabular", seed=seed, seeds=seeds, tables=tables, models=models, max_iter=max_iter
+    )
     report = write_tabular_report(out, summary, command)
     _end(summary, tabular_table(summary), "Tables", report, quiet, as_json)
 
@@ -282,9 +280,7 @@ def ablation(
         TRANSFORMS
     ),
     out: Out = Path("runs/ablation"),
-    max_iter: Annotated[
-        int | None, typer.Option(min=1, help="Training steps; by default each preset's own.")
-    ] = None,
+    max_iter: MaxIter = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -299,7 +295,7 @@ def ablation(
         settings=TabularSettings(max_iter=max_iter),
         progress=NoProgress() if quiet else RichProgress("points"),
     )
-    command = f"bellman reproduce ablation --seed {seed} --seeds {seeds}"
+    command = _command("ablation", seed=seed, seeds=seeds, tables=tables, max_iter=max_iter)
     report = write_ablation_report(out, summary, command)
     _end(summary, ablation_table(summary), "Ablation", report, quiet, as_json)
 
@@ -309,9 +305,7 @@ def usefulness(
     seed: Seed = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many splits, from --seed on.")] = 10,
     out: Out = Path("runs/usefulness"),
-    max_iter: Annotated[
-        int | None, typer.Option(min=1, help="Training steps; by default the model's own.")
-    ] = None,
+    max_iter: MaxIter = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -325,7 +319,7 @@ def usefulness(
         max_iter=max_iter,
         progress=NoProgress() if quiet else RichProgress("splits"),
     )
-    command = f"bellman reproduce usefulness --seed {seed} --seeds {seeds}"
+    command = _command("usefulness", seed=seed, seeds=seeds, max_iter=max_iter)
     report = write_usefulness_report(out, summary, command)
     _end(summary, usefulness_table(summary), "Usefulness", report, quiet, as_json)
 
@@ -343,6 +337,12 @@ def convergence(
     summary = run_convergence(out)
     report = write_convergence_report(out, summary, "bellman reproduce convergence")
     _end(summary, convergence_table(summary), "Convergence", report, quiet, as_json)
+
+
+def _command(name: str, **options: int | str | None) -> str:
+    """The command that makes a report, with every option that is set."""
+    given = [f"--{k.replace('_', '-')} {v}" for k, v in options.items() if v is not None]
+    return " ".join(["bellman reproduce", name, *given])
 
 
 def _chosen(option: str, text: str, known: Collection[str]) -> list[str]:
