@@ -29,7 +29,7 @@ test: lint unit
 # full quality is the other way round.
 unit: $(STAMP)
 	XLA_FLAGS="--xla_backend_optimization_level=0" $(BIN)/python -m pytest -n 2 --dist loadfile -m "not quality"
-	$(BIN)/python -m pytest -m quality
+	$(BIN)/python -m pytest -n 2 --dist load -m quality
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -47,18 +47,12 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
+# The paper, then what goes beyond it.
 reproduce: $(STAMP)
-	$(BIN)/bellman reproduce toy --seed 300 --seeds 3 --out results/toy
-	$(BIN)/bellman reproduce tabular --seed 700 --seeds 5 --out results/tabular
-	$(BIN)/bellman reproduce ablation --seed 700 --seeds 3 --out results/ablation
+	$(BIN)/bellman reproduce all --out results
 	$(BIN)/bellman reproduce usefulness --seed 700 --seeds 10 --out results/usefulness
-	$(BIN)/bellman reproduce convergence --out results/convergence
-	$(BIN)/bellman reproduce frozenlake --out results/frozenlake
 	$(BIN)/bellman reproduce planning --seed 30 --seeds 5 --out results/planning
-	$(BIN)/bellman reproduce linearity --out results/linearity
-	$(BIN)/bellman reproduce chain --out results/chain
 	$(BIN)/bellman reproduce treasure --out results/treasure
-	$(BIN)/bellman reproduce cartpole --seed 4200 --seeds 10 --out results/cartpole
 	$(BIN)/bellman reproduce agents --seed 4200 --seeds 5 --out results/agents
 
 clean:

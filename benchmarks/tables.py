@@ -43,7 +43,9 @@ def large_table(n_rows: int) -> pd.DataFrame:
         if k % 5 == 3:
             table[f"c{k}"] = rng.poisson(np.exp(0.5 * x))
         elif k % 5 == 4:
-            table[f"c{k}"] = pd.Categorical.from_codes((x > 0) + (x > 1), ["a", "b", "c"])
+            table[f"c{k}"] = pd.Categorical.from_codes(
+                (x > 0).astype(np.int8) + (x > 1), ["a", "b", "c"]
+            )
         else:
             table[f"c{k}"] = np.exp(x) if k % 5 == 2 else x
     return table

@@ -11,11 +11,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Shaped
 
 
 def in_blocks(
-    function: Callable[[int, Any], Any], rows: Float[np.ndarray, "n dim"], block: int
+    function: Callable[[int, Any], Any], rows: Shaped[np.ndarray, "n ..."], block: int
 ) -> Any:
     """`function(i, rows of block i)` for each block, its outputs (leading axis: rows) joined.
 

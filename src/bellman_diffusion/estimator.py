@@ -18,7 +18,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bellman_diffusion import model
 from bellman_diffusion.density import log_density_by_flow
-from bellman_diffusion.dynamics import Box, Samples, data_start, normal_start, sample
+from bellman_diffusion.dynamics import (
+    Annealed,
+    Box,
+    Samples,
+    data_start,
+    normal_start,
+    sample,
+    trace,
+)
 from bellman_diffusion.errors import CheckpointError, InvalidInputError
 from bellman_diffusion.fields import (
     AbstractField,
@@ -226,6 +234,29 @@ sigma_min, sigma_max, group_size
             max_lost=max_lost,
         )
         return result._replace(x=self.standardiser_.backward(result.x))
+
+    def trace(
+        self, n_paths: int, n_frames: int, random_state: Any = None
+    ) -> tuple[list[float] | None, Float[np.ndarray, "frames paths dim"]]:
+        """The sampler at work: about `n_frames` moments of `n_paths` paths, and their noise levels.
+
+        Noise levels are in standard deviations of the columns; None where the sampler has none.
+        """
+        check_is_fitted(self)
+        key_start, key_paths = jax.random.split(self._sample_key(random_state))
+        dynamics = model.build_dynamics(self._resolve_sampler(), self.field_)
+        start = self._start(key_start, n_paths, "normal")
+        steps, positions = trace(dynamics, key_paths, start, n_frames)
+        levels = None
+        if isinstance(dynamics, Annealed):
+            # After the last step no noise is left; the fields are drawn at the least they know.
+            sigmas = np.asarray(dynamics.sigmas(), float)[np.minimum(steps, dynamics.n_steps - 1)]
+            # Single precision may leave the range by a hair.
+            ends = dynamics.field.sigma_min, dynamics.field.sigma_max
+            levels = np.clip(sigmas, *ends).tolist()
+        n, *shape = positions.shape
+        flat = self.standardiser_.backward(positions.reshape(-1, shape[1]))
+        return levels, flat.reshape(n, *shape)
 
     def complete(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n dim"]:
         """The rows of X with each NaN filled by a draw from its law given the rest of the row.

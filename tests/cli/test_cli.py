@@ -30,12 +30,17 @@ def test_json_is_the_last_line_of_stdout(monkeypatch, capsys, tmp_path):
 
 def test_demo_prints_a_table_and_names_its_report(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(demo, "ToySettings", tiny)
+    monkeypatch.setattr(demo, "_STEPS", 1000)
     assert call(monkeypatch, "demo", "--quiet", "--out", str(tmp_path)) == 0
     assert capsys.readouterr().out == ""
     assert call(monkeypatch, "demo", "--out", str(tmp_path)) == 0
     out = capsys.readouterr().out
     assert "two moons" in out
-    assert out.rstrip().splitlines()[-1].startswith("Report: ")
+    report, view = out.rstrip().splitlines()[-2:]
+    assert report == f"Report: {tmp_path / 'report.html'}"
+    assert view.endswith(str(tmp_path / "view.html"))
+    page = (tmp_path / "view.html").read_text()
+    assert all(env in page for env in ("CartPole-v1", "FrozenLake-v1"))
 
 
 def test_user_errors_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path):

@@ -109,6 +109,12 @@ class Agent:
         space = self.spec.observation_space
         if isinstance(observation, dict | tuple):
             return self._row(observation)[None], True
+        if (
+            isinstance(observation, list)
+            and observation
+            and isinstance(observation[0], dict | tuple)
+        ):
+            return np.stack([self._row(o) for o in observation]), False
         array = np.asarray(observation)
         shape = tuple(space.shape or ())
         if array.shape == shape:

@@ -29,7 +29,8 @@ class Moment(NamedTuple):
     action: int
     """From 0 on."""
     reward: float
-    ended: bool
+    terminated: bool
+    """Whether nothing follows; an episode that was cut off would have gone on."""
 
 
 def greedy_returns(agent: Agent, episodes: int, seed: int = 0) -> Float[np.ndarray, " episodes"]:
@@ -72,7 +73,7 @@ def play(agent: Agent, seed: int = 0, most: int = 1000) -> Iterator[Moment]:
             seen = observation
             observation, reward, stop, cut, _ = env.step(action)
             number = int(action) - agent.spec.first_action
-            yield Moment(picture, seen, number, float(reward), stop or cut)
+            yield Moment(picture, seen, number, float(reward), bool(stop))
             if stop or cut:
                 return
     finally:
@@ -90,10 +91,9 @@ def _play_board(agent: Agent, seed: int, most: int) -> Iterator[Moment]:
         seen = np.asarray(observation)
         action, _ = agent.predict(seen)
         state, now = step(jax.random.fold_in(key, t), state, jnp.asarray(action, jnp.int32))
-        ended = bool(now.terminated | now.truncated)
-        yield Moment(_board(seen), seen, int(action), float(now.reward), ended)
+        yield Moment(_board(seen), seen, int(action), float(now.reward), bool(now.terminated))
         observation = now.observation
-        if ended:
+        if now.terminated | now.truncated:
             return
 
 

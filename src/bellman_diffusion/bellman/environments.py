@@ -1,6 +1,7 @@
 """Make a Gymnasium environment by its id, or say which ids are near."""
 
 import difflib
+import os
 import warnings
 from typing import Any
 
@@ -11,6 +12,9 @@ from bellman_diffusion.errors import InvalidInputError
 
 def make_env(env_id: str, **options: Any) -> gym.Env:
     """`gymnasium.make` with errors that name the remedy."""
+    if options.get("render_mode") == "rgb_array":
+        # Pictures that are never shown need no screen, and SDL complains where it finds none.
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)

@@ -17,6 +17,7 @@ from bellman_diffusion.bellman.return_fields import ReturnField, TableField
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.training import read_checkpoint, write_checkpoint
 
+PLANNER_FILE = "planner.bellman"
 _KIND = "planner"
 Kind = Literal["table", "default", "paper", "c51"]
 

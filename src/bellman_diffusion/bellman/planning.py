@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
@@ -30,6 +30,7 @@ from bellman_diffusion.bellman.mdp import (
 )
 from bellman_diffusion.bellman.planner import Planner, describe
 from bellman_diffusion.bellman.policies import (
+    GIVEN_POLICY,
     PolicyFunction,
     load_policy,
     tabular_policy,
@@ -94,6 +95,9 @@ def plan(
         raise InvalidInputError(f"the support {settings.support} is empty: give low < high")
     env = make_env(settings.env_id, **settings.env_options)
     start = time.perf_counter()
+    if policy is not None:
+        # Not what `settings.policy` names: a saved planner must not say so.
+        settings = replace(settings, policy=GIVEN_POLICY)
     if policy is None and (settings.samples is None or _has_table(env)):
         planner = _plan_finite(settings, env, run, progress, report)
     else:

@@ -20,6 +20,8 @@ from bellman_diffusion.bellman.observations import finite_shape, from_index
 from bellman_diffusion.errors import InvalidInputError
 
 PolicyFunction = Callable[[Any], Any]
+# The name of a policy that was given as a Python function.
+GIVEN_POLICY = "given"
 
 
 def tabular_policy(
@@ -46,6 +48,11 @@ def load_policy(name: str, env: gym.Env, seed: int = 0, epsilon: float = 0.0) ->
         raise InvalidInputError(
             "the optimal policy is known only for an environment with a transition table: give a "
             "policy as module:function, or the path of a Stable-Baselines3 zip"
+        )
+    if name == GIVEN_POLICY:
+        raise InvalidInputError(
+            "the policy was given as a Python function, which is not saved: plan again with a policy "
+            "as module:function"
         )
     if name == "random":
         env.action_space.seed(seed)

@@ -8,6 +8,7 @@ import typer
 from bellman_diffusion.agents.agent import AGENT_FILE, save_agents
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import train_agents
+from bellman_diffusion.bellman.planner import PLANNER_FILE
 from bellman_diffusion.bellman.planning import PlanSettings, plan
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.experiments.toy import ToySettings, run_toy
@@ -21,6 +22,7 @@ from bellman_diffusion.report.plan_report import (
 )
 from bellman_diffusion.report.toy_report import toy_sections, toy_table
 from bellman_diffusion.training import RichProgress
+from bellman_diffusion.view import record_run, write_view
 
 # Enough for a solved CartPole, and little enough to wait for.
 _STEPS = 30_000
@@ -40,7 +42,7 @@ def demo(
     summary = run_toy(out, models=("default",), seeds=(seed,), settings=settings, quiet=quiet)
     show(toy_table(summary), "Synthetic sets", quiet=silent)
     planner = plan(PlanSettings("FrozenLake-v1"))
-    planner.save(out / "planner.bellman")
+    planner.save(out / PLANNER_FILE)
     risks = risk_figures(planner, start_observations(planner, seed))
     show(risk_table(risks), "FrozenLake: return of the optimal policy", quiet=silent)
     training = train_agents(
@@ -56,9 +58,17 @@ def demo(
         *training_sections(out, training),
     ]
     report = write_page(out / "report.html", "Demo", f"bellman demo --seed {seed}", sections)
+    view = write_view(
+        out / "view.html", record_run(out, seed=seed), f"bellman view {out} --seed {seed}"
+    )
     if as_json:
         figures = planner.meta["figures"] | {"starts": risks}
         agent = {"seeds": training.summary()}
-        print_json(summary | {"frozenlake": figures, "cartpole": agent, "report": str(report)})
+        print_json(
+            summary
+            | {"frozenlake": figures, "cartpole": agent, "report": str(report)}
+            | {"view": str(view)}
+        )
     elif not quiet:
         typer.echo(f"Report: {report}")
+        typer.echo(f"Look inside the agent and the planner: {view}")

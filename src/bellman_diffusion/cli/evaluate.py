@@ -15,7 +15,6 @@ from bellman_diffusion.cli.tables import (
     Header,
     Missing,
     Separator,
-    load_model,
     reader,
 )
 from bellman_diffusion.errors import InvalidInputError
@@ -60,7 +59,7 @@ def evaluate(
         return
 
     read = reader(separator, encoding, header, missing)
-    model = load_model(run)
+    model = TableModel.load(run)
     known, fresh, copies = _sides(model, read(table), None if learned is None else read(learned))
     synthetic = model.sample(min(max(len(known), len(fresh)), _MOST_DRAWN), random_state=seed)
     result = evaluate_rows(

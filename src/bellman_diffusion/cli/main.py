@@ -8,10 +8,12 @@ import typer
 from bellman_diffusion import __version__
 from bellman_diffusion.cli.demo import demo
 from bellman_diffusion.cli.evaluate import evaluate
+from bellman_diffusion.cli.images import images
 from bellman_diffusion.cli.plan import plan
-from bellman_diffusion.cli.reproduce import reproduce
+from bellman_diffusion.cli.reproduce_all import commands
 from bellman_diffusion.cli.tables import fit, sample
 from bellman_diffusion.cli.train import train
+from bellman_diffusion.cli.view import view
 from bellman_diffusion.cli.watch import watch
 from bellman_diffusion.errors import BellmanError
 
@@ -47,11 +49,13 @@ def _main(
 app.command()(demo)
 app.command()(fit)
 app.command()(sample)
+app.command()(images)
 app.command()(plan)
 app.command()(train)
 app.command()(evaluate)
 app.command()(watch)
-app.add_typer(reproduce, name="reproduce")
+app.command()(view)
+app.add_typer(commands.reproduce, name="reproduce")
 
 
 def run() -> None:

@@ -1,6 +1,7 @@
 """Options that every command takes, and how results are shown."""
 
 import json
+import shlex
 import sys
 from typing import Annotated, Any
 
@@ -36,4 +37,4 @@ def print_json(value: dict[str, Any]) -> None:
 
 def command_line() -> str:
     """The command as it was given."""
-    return " ".join(["bellman", *sys.argv[1:]])
+    return shlex.join(["bellman", *sys.argv[1:]])

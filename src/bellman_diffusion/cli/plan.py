@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bellman_diffusion.bellman.learn import Mode
-from bellman_diffusion.bellman.planner import Planner
+from bellman_diffusion.bellman.planner import PLANNER_FILE, Planner
 from bellman_diffusion.bellman.planning import PlanSettings
 from bellman_diffusion.bellman.planning import plan as make_plan
 from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
@@ -102,7 +102,7 @@ def plan(
     )
     folder = out or Path("runs") / f"plan-{re.sub(r'[^A-Za-z0-9.]+', '-', env_id)}"
     planner = _run(settings, folder, quiet)
-    planner.save(folder / "planner.bellman")
+    planner.save(folder / PLANNER_FILE)
     write_json(folder / "figures.json", planner.meta["figures"])
     report = write_plan_report(folder, planner, command_line(), seed)
     _show(planner, report, seed, quiet, as_json)

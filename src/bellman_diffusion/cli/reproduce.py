@@ -13,9 +13,11 @@ from bellman_diffusion.experiments.ablation import TRANSFORMS, run_ablation
 from bellman_diffusion.experiments.agents import CASES, run_agents
 from bellman_diffusion.experiments.cartpole import ALGORITHMS, run_cartpole
 from bellman_diffusion.experiments.convergence import run_convergence
+from bellman_diffusion.experiments.equivalence import run_equivalence
 from bellman_diffusion.experiments.frozenlake import run_frozenlake
 from bellman_diffusion.experiments.linearity import run_linearity
 from bellman_diffusion.experiments.maze_chain import ChainSettings, run_chain
+from bellman_diffusion.experiments.mnist import MnistSettings, run_mnist
 from bellman_diffusion.experiments.planning import run_planning
 from bellman_diffusion.experiments.table_judge import TabularSettings
 from bellman_diffusion.experiments.table_models import MODELS as TABULAR_MODELS
@@ -24,6 +26,7 @@ from bellman_diffusion.experiments.toy import MODELS, ToySettings, run_toy
 from bellman_diffusion.experiments.treasure import run_treasure
 from bellman_diffusion.experiments.uci_cases import CASES as TABULAR_CASES
 from bellman_diffusion.experiments.usefulness import run_usefulness
+from bellman_diffusion.images.model import ImageSettings
 from bellman_diffusion.report.ablation_report import ablation_table, write_ablation_report
 from bellman_diffusion.report.bellman_report import (
     chain_table,
@@ -50,6 +53,11 @@ from bellman_diffusion.report.environments_report import (
     environments_table,
     write_environments_report,
 )
+from bellman_diffusion.report.equivalence_report import (
+    equivalence_table,
+    write_equivalence_report,
+)
+from bellman_diffusion.report.mnist_report import mnist_table, write_mnist_report
 from bellman_diffusion.report.page import Table
 from bellman_diffusion.report.tabular_report import tabular_table, write_tabular_report
 from bellman_diffusion.report.toy_report import toy_table, write_toy_report
@@ -99,7 +107,7 @@ def toy(
         settings=ToySettings(max_iter=max_iter),
         quiet=quiet,
     )
-    command = _command("toy", seed=seed, seeds=seeds, models=models, max_iter=max_iter)
+    command = command_of("toy", seed=seed, seeds=seeds, models=models, max_iter=max_iter)
     report = write_toy_report(out, summary, command)
     _end(summary, toy_table(summary), "Synthetic sets", report, quiet, as_json)
 
@@ -201,7 +209,7 @@ def agents(
     use_all_cores()
     names = _chosen("--envs", envs, CASES)
     summary = run_agents(out, range(seed, seed + seeds), names, steps, quiet)
-    command = _command("agents", seed=seed, seeds=seeds, envs=envs, steps=steps)
+    command = command_of("agents", seed=seed, seeds=seeds, envs=envs, steps=steps)
     report = write_environments_report(out, summary, command)
     shown = {name: value for name, value in summary.items() if name != "cells"}
     _end(shown, environments_table(summary), "Agents", report, quiet, as_json)
@@ -265,7 +273,7 @@ def tabular(
         settings=TabularSettings(max_iter=max_iter),
         progress=NoProgress() if quiet else RichProgress("models on tables"),
     )
-    command = _command(
+    command = command_of(
         "tabular", seed=seed, seeds=seeds, tables=tables, models=models, max_iter=max_iter
     )
     report = write_tabular_report(out, summary, command)
@@ -295,7 +303,7 @@ def ablation(
         settings=TabularSettings(max_iter=max_iter),
         progress=NoProgress() if quiet else RichProgress("points"),
     )
-    command = _command("ablation", seed=seed, seeds=seeds, tables=tables, max_iter=max_iter)
+    command = command_of("ablation", seed=seed, seeds=seeds, tables=tables, max_iter=max_iter)
     report = write_ablation_report(out, summary, command)
     _end(summary, ablation_table(summary), "Ablation", report, quiet, as_json)
 
@@ -319,7 +327,7 @@ def usefulness(
         max_iter=max_iter,
         progress=NoProgress() if quiet else RichProgress("splits"),
     )
-    command = _command("usefulness", seed=seed, seeds=seeds, max_iter=max_iter)
+    command = command_of("usefulness", seed=seed, seeds=seeds, max_iter=max_iter)
     report = write_usefulness_report(out, summary, command)
     _end(summary, usefulness_table(summary), "Usefulness", report, quiet, as_json)
 
@@ -339,7 +347,53 @@ def convergence(
     _end(summary, convergence_table(summary), "Convergence", report, quiet, as_json)
 
 
-def _command(name: str, **options: int | str | None) -> str:
+@reproduce.command()
+def equivalence(
+    seed: Seed = 0,
+    out: Out = Path("runs/equivalence"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Propositions 3.1 and 3.2: whether the losses that can be estimated are those that are meant."""
+    summary = run_equivalence(out, seed)
+    report = write_equivalence_report(out, summary, command_of("equivalence", seed=seed))
+    _end(summary, equivalence_table(summary), "Field matching", report, quiet, as_json)
+
+
+@reproduce.command()
+def mnist(
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from --seed on.")] = 3,
+    out: Out = Path("runs/mnist"),
+    vae_steps: Annotated[int, typer.Option(min=1, help="Training steps of the autoencoder.")] = (
+        ImageSettings.vae_steps
+    ),
+    latent_steps: Annotated[
+        int, typer.Option(min=1, help="Training steps of the models of the codes.")
+    ] = ImageSettings.latent_steps,
+    classifier_steps: Annotated[
+        int, typer.Option(min=1, help="Training steps of the classifier that judges.")
+    ] = MnistSettings.classifier_steps,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Digits by latent generation (Appendix F.1), beside DDPM and the autoencoder's prior.
+
+    Run again with the same --out to go on where it stopped.
+    """
+    titles = ("autoencoder", "classifier", "models")
+    bars = [NoProgress() if quiet else RichProgress(title) for title in titles]
+    steps = {"vae_steps": vae_steps, "latent_steps": latent_steps}
+    settings = MnistSettings(ImageSettings(**steps), classifier_steps)
+    summary = run_mnist(out, range(seed, seed + seeds), settings=settings, progress=bars)
+    command = command_of(
+        "mnist", seed=seed, seeds=seeds, **steps, classifier_steps=classifier_steps
+    )
+    report = write_mnist_report(out, summary, command)
+    _end(summary, mnist_table(summary), "Digits", report, quiet, as_json)
+
+
+def command_of(name: str, **options: int | str | None) -> str:
     """The command that makes a report, with every option that is set."""
     given = [f"--{k.replace('_', '-')} {v}" for k, v in options.items() if v is not None]
     return " ".join(["bellman reproduce", name, *given])

@@ -9,16 +9,17 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
+from bellman_diffusion.cli.images import is_image_model, sample_images
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.cli.run_settings import read_pairs
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.recipe import Recipe
 from bellman_diffusion.report.page import Table
 from bellman_diffusion.tables import Column, TableModel, read_table, write_table
+from bellman_diffusion.tables.model import MODEL_FILE
 from bellman_diffusion.training import NoProgress, RichProgress
 from bellman_diffusion.training.files import write_json
 
-MODEL_FILE = "model.bellman"
 Separator = Annotated[str | None, typer.Option(help="What separates fields; found if not given.")]
 Encoding = Annotated[str, typer.Option(help="How the file's text is written.")]
 Header = Annotated[bool, typer.Option(help="Whether the first line has the columns' names.")]
@@ -102,17 +103,30 @@ def sample(
     model: Annotated[Path, typer.Argument(help="A model's folder or file.")],
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many rows.")] = 1000,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A CSV or Parquet file; stdout if not given.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="A CSV or Parquet file, stdout if not given; PNG or NPZ for images."
+        ),
     ] = None,
     where: Annotated[
         str | None, typer.Option(help='Conditions that all rows fulfil, as in "Sex=F, Rings>10".')
     ] = None,
+    label: Annotated[str | None, typer.Option(help="The class of images to draw.")] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Draw new rows from a fitted model."""
-    loaded = load_model(model)
+    """Draw new rows, or images, from a fitted model."""
+    if is_image_model(model):
+        if where is not None:
+            raise InvalidInputError("--where is for tables: ask for images of a class by --label")
+        drawn = sample_images(model, number, out, label, seed)
+        if as_json:
+            print_json(drawn)
+        return
+    if label is not None:
+        raise InvalidInputError("--label is for images: ask for rows by --where")
+    loaded = TableModel.load(model)
     figures: dict[str, Any] = {"rows": number}
     if where is None:
         frame = loaded.sample(number, random_state=seed)
@@ -138,11 +152,6 @@ def reader(
     """Reads tables that are written in the way the options say."""
     marks = tuple(missing or ())
     return partial(read_table, separator=separator, encoding=encoding, header=header, missing=marks)
-
-
-def load_model(path: Path) -> TableModel:
-    """The model of a folder, or of a file."""
-    return TableModel.load(path / MODEL_FILE if path.is_dir() else path)
 
 
 def dropped(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:

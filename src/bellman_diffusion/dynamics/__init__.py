@@ -6,7 +6,7 @@ from bellman_diffusion.dynamics.conditioned import Conditioned
 from bellman_diffusion.dynamics.euler_maruyama import EulerMaruyama
 from bellman_diffusion.dynamics.langevin import Langevin
 from bellman_diffusion.dynamics.metropolis import Metropolis
-from bellman_diffusion.dynamics.sample import Box, Samples, sample
+from bellman_diffusion.dynamics.sample import Box, Samples, sample, trace
 from bellman_diffusion.dynamics.starts import data_start, normal_start
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "data_start",
     "normal_start",
     "sample",
+    "trace",
 ]

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from bellman_diffusion.blocks import in_blocks
 from bellman_diffusion.dynamics.base import AbstractDynamics
@@ -98,6 +98,36 @@ def _run(
     keys = jax.random.split(key, dynamics.n_steps)
     (state, accepted), _ = jax.lax.scan(body, carry, keys)
     return state.position, accepted / dynamics.n_steps
+
+
+def trace(
+    dynamics: AbstractDynamics,
+    key: Key[Array, ""],
+    start: Float[np.ndarray, "paths dim"],
+    n_frames: int,
+) -> tuple[np.ndarray, Float[np.ndarray, "frames paths dim"]]:
+    """Where the paths are at about `n_frames` moments: after how many steps, and the positions."""
+    frames = np.unique(np.linspace(0, dynamics.n_steps, n_frames).round().astype(int))
+    steps = jnp.asarray(np.diff(frames, prepend=0))
+    return frames, np.asarray(_trace(dynamics, key, jnp.asarray(start), steps))
+
+
+@eqx.filter_jit
+def _trace(
+    dynamics: AbstractDynamics,
+    key: Key[Array, ""],
+    start: Float[Array, "paths dim"],
+    steps: Int[Array, " frames"],
+) -> Float[Array, "frames paths dim"]:
+    def one(i, carry):
+        state, done, key = carry
+        return dynamics.step(jax.random.fold_in(key, done), state)[0], done + 1, key
+
+    def frame(carry, n):
+        carry = jax.lax.fori_loop(0, n, one, carry)
+        return carry, carry[0].position
+
+    return jax.lax.scan(frame, (dynamics.init(start), jnp.asarray(0), key), steps)[1]
 
 
 def _judge(x: Float[np.ndarray, "n dim"], box: Box | None, acceptance: float) -> Samples:

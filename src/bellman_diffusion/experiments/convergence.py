@@ -84,6 +84,8 @@ def run_convergence(out: Path) -> dict[str, Any]:
     summary: dict[str, Any] = {
         "convergence": {name: measure_rates(target) for name, target in TARGETS.items()},
         "errors": measure_errors(TARGETS["wave"]),
+        "horizon": {name: measure_horizon(target) for name, target in TARGETS.items()},
+        "stationarity": {name: measure_drift(target) for name, target in TARGETS.items()},
     }
     write_json(out / "convergence.json", summary)
     return summary
@@ -93,9 +95,7 @@ def measure_rates(target: Target) -> dict[str, Any]:
     """KL over time from a start on the right, and −d log KL/dt when it is halved and at the end."""
     dynamics = FokkerPlanck(target.gradient, target.density, target.low, target.high, _CELLS)
     rest = _at_rest(dynamics, target)
-    middle, extent = 0.5 * (target.low + target.high), target.high - target.low
-    start = norm.pdf(dynamics.x, middle + 0.2 * extent, 0.1 * extent)
-    laws = dynamics.run(start, _TIMES)
+    laws = dynamics.run(_start(dynamics, target), _TIMES)
     divergence = np.array([dynamics.divergence(law, rest) for law in laws])
     # Below this, rounding is all there is.
     n = int(np.argmax(divergence < _LEAST)) or len(_TIMES)
@@ -111,6 +111,25 @@ def measure_rates(target: Target) -> dict[str, Any]:
         "gap": dynamics.gap(),
         "least_density": float(target.density(dynamics.x).min()),
     }
+
+
+def measure_drift(target: Target, time: float = 10.0) -> float:
+    """The share of the mass that has moved after a while, from the target itself: 0 at rest."""
+    dynamics = FokkerPlanck(target.gradient, target.density, target.low, target.high, _CELLS)
+    rest = _at_rest(dynamics, target)
+    (moved,) = dynamics.run(rest, np.array([time]))
+    return float(0.5 * np.sum(np.abs(moved - rest)) * dynamics.width)
+
+
+def measure_horizon(target: Target) -> list[dict[str, float]]:
+    """W2 to the target with exact fields, after each horizon."""
+    dynamics = FokkerPlanck(target.gradient, target.density, target.low, target.high, _CELLS)
+    rest = _at_rest(dynamics, target)
+    laws = dynamics.run(_start(dynamics, target), np.array(_HORIZONS))
+    return [
+        {"time": time, "w2": dynamics.wasserstein_2(law, rest)}
+        for time, law in zip(_HORIZONS, laws, strict=True)
+    ]
 
 
 def measure_errors(target: Target) -> dict[str, Any]:
@@ -135,6 +154,12 @@ def measure_errors(target: Target) -> dict[str, Any]:
 def _wrong(field: Function, error: float, extent: float) -> Function:
     """A field with a wave of that height added."""
     return lambda x: field(x) + error * np.sin(3 * np.pi * x / extent + 1)
+
+
+def _start(dynamics: FokkerPlanck, target: Target) -> Float[np.ndarray, " n"]:
+    """A bump on the right of the middle."""
+    middle, extent = 0.5 * (target.low + target.high), target.high - target.low
+    return norm.pdf(dynamics.x, middle + 0.2 * extent, 0.1 * extent)
 
 
 def _at_rest(dynamics: FokkerPlanck, target: Target) -> Float[np.ndarray, " n"]:

@@ -82,9 +82,9 @@ def draw_ablation(path: Path, summary: dict[str, Any]) -> Path:
         line[1].set_xlabel("n (ε = 0.5)")
         line[1].set_xticks([1, 2, 3])
         for axes in line:
-            axes.set_yscale("log")
             axes.set_title(CASES[table].title)
             axes.set_ylabel("W1 / floor")
+            axes.set_ylim(bottom=0)
     grid[0, 0].legend(frameon=False)
     return save_figure(figure, path)
 

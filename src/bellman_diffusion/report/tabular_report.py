@@ -75,6 +75,11 @@ def write_tabular_report(out: Path, summary: dict[str, Any], command: str) -> Pa
     return write_page(out / "report.html", "Tables (Section 5.2)", command, [section])
 
 
+def _marked(x: float, _: Any = None) -> str:
+    """A few ticks of a logarithmic axis have numbers."""
+    return f"{x:g}" if round(x, 6) in (1.0, 1.5, 2.0, 3.0, 5.0, 20.0) else ""
+
+
 def draw_ratios(path: Path, summary: dict[str, Any]) -> Path:
     """W1 over the floor of every model, a panel for each table."""
     names = _cases(summary)
@@ -98,8 +103,10 @@ def draw_ratios(path: Path, summary: dict[str, Any]) -> Path:
     axes.axvline(1.0, color="k", lw=0.8)
     axes.axvline(1.08, color="k", lw=0.8, ls=":")
     axes.set_yticks(np.arange(len(names)), [CASES[name].title for name in names])
-    axes.invert_yaxis()
+    axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(_marked)
     axes.set_xlabel("W1 / floor (dotted: 1.08); hollow: nearer to rows learned from than to others")
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return save_figure(figure, path)

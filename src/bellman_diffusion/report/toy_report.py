@@ -42,12 +42,13 @@ def write_toy_report(out: Path, summary: dict[str, Any], command: str) -> Path:
 def toy_sections(out: Path, summary: dict[str, Any]) -> list[Section]:
     """The parts of the report."""
     return [
-        Section("Synthetic sets", _introduction(summary), toy_table(summary)),
+        Section("Synthetic sets", toy_introduction(summary), toy_table(summary)),
         *(_set_section(out, toy, summary) for toy in TOY_SETS),
     ]
 
 
-def _introduction(summary: dict[str, Any]) -> str:
+def toy_introduction(summary: dict[str, Any]) -> str:
+    """What is compared, and the claim about scores."""
     text = (
         f"Means over {len(summary['seeds'])} seed(s). W1 is between samples and fresh data, the floor "
         "between fresh data and fresh data of the same size. “Lost” counts paths of the sampler that "

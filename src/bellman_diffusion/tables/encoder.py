@@ -91,6 +91,15 @@ class TableEncoder:
         """Of a row."""
         return sum(coding.n_coordinates for coding in self.codings)
 
+    def place_of(self, name: str) -> int | None:
+        """Which coordinate a column's value is; None for a column with one value only."""
+        at = 0
+        for coding in self.codings:
+            if coding.column.name == name:
+                return at if coding.n_coordinates else None
+            at += coding.n_coordinates
+        raise KeyError(name)
+
     def encode(self, frame: pd.DataFrame, rng: np.random.Generator) -> Float[np.ndarray, "n dim"]:
         """Rows to coordinates; `rng` spreads values over their cells."""
         parts = [coding.encode(frame[coding.column.name], rng) for coding in self.codings]

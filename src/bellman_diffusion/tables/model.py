@@ -22,6 +22,7 @@ from bellman_diffusion.tables.schema import Schema, find_schema
 from bellman_diffusion.training import NoProgress, Progress
 from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
 
+MODEL_FILE = "model.bellman"
 _KIND = "table model"
 # With fewer rows held out than this, nothing can be learned from them about when to stop.
 _LEAST_HELD_OUT = 5
@@ -32,6 +33,8 @@ _MOST_TRIES = 200
 _LEAST_DRAWS = 100_000
 _BATCH = 20_000
 _MOST_NOT_FINITE = 0.1
+# From so many columns on the sampler takes larger steps.
+_MANY_COLUMNS = 4
 
 
 class Split(NamedTuple):
@@ -184,10 +187,10 @@ class TableModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "TableModel":
-        """The model that `save` wrote."""
-        field, meta = read_checkpoint(
-            Path(path), _KIND, lambda meta: saved_structure(meta["model"])
-        )
+        """The model that `save` wrote: a file, or the folder of `bellman fit`."""
+        path = Path(path)
+        path = path / MODEL_FILE if path.is_dir() else path
+        field, meta = read_checkpoint(path, _KIND, lambda meta: saved_structure(meta["model"]))
         try:
             loaded = cls(
                 transform=meta["transform"],
@@ -245,12 +248,15 @@ def table_settings(schema: Schema) -> dict[str, Any]:
     Tables have more columns and edges than a default network can draw. On a grid of categories noise
     far below the distance of its points says nothing new. Numbers need no waves of x, with a smaller
     rate few rows end nearer to the best weights, and larger steps of the dynamics forget more of what
-    the network gets wrong.
+    the network gets wrong. With few columns there is less to forget, and larger steps leave the thin
+    shapes that such tables can have (two moons: W1 1.30 × the floor with them, 1.10 × without).
     """
     size = {"width": 256, "group_size": 256}
     if schema.is_discrete:
         return size | {"max_iter": 6000, "sigma_min": 0.1}
     learning = {"max_iter": 5000, "learning_rate": 1e-3, "n_frequencies": 0, "sigma_min": 0.03}
+    if len(schema.columns) < _MANY_COLUMNS:
+        return size | learning
     return size | learning | {"step_size": 0.3, "n_corrections": 2}
 
 

@@ -1,0 +1,73 @@
+"""`bellman view`: a page to look inside runs."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.tables.reading import read_table
+from bellman_diffusion.training import NoProgress, RichProgress
+from bellman_diffusion.view.page import render_view, write_view
+from bellman_diffusion.view.record import record_run
+from bellman_diffusion.view.server import make_server
+
+
+def view(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of bellman train, plan or fit; several side by side."),
+    ],
+    html: Annotated[
+        Path | None, typer.Option(help="Write one self-contained page here, and serve nothing.")
+    ] = None,
+    steps: Annotated[
+        int, typer.Option(min=1, help="The longest part of an episode to show.")
+    ] = 200,
+    data: Annotated[
+        Path | None, typer.Option(help="The table to show beside a table model's rows.")
+    ] = None,
+    columns: Annotated[
+        tuple[str, str] | None, typer.Option(help="Two columns of a table model to draw.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the server on loopback; 0 takes a free one.")
+    ] = 0,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Look inside runs: an episode with the return density of every action, or a model at work."""
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInputError(f"--html {html}: name the page .html")
+    if html is None:
+        # A port that cannot be had is told before anything is recorded.
+        make_server("", port).server_close()
+    table = None if data is None else read_table(data)
+    bar = NoProgress() if quiet else RichProgress("record", ())
+    parts = []
+    with bar:
+        for k, run in enumerate(runs):
+            parts += record_run(run, seed=seed, steps=steps, data=table, columns=columns)
+            bar.update(k + 1, len(runs), {})
+    figures = {"runs": [{k: p[k] for k in ("kind", "name", "run", "n_steps")} for p in parts]}
+    if html is not None:
+        write_view(html, parts, command_line())
+        if as_json:
+            print_json(figures | {"html": str(html)})
+        elif not quiet:
+            typer.echo(f"Page: {html}")
+        return
+    with make_server(render_view(parts, command_line()), port) as server:
+        address = f"http://127.0.0.1:{server.server_port}/"
+        if as_json:
+            print_json(figures | {"address": address})
+        else:
+            typer.echo(f"{address}  (Ctrl-C ends it)")
+        sys.stdout.flush()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return

@@ -1,0 +1,258 @@
+"""From images to new images: an autoencoder, and a model of its latents."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float, Integer, UInt8
+
+from bellman_diffusion.blocks import in_blocks
+from bellman_diffusion.errors import CheckpointError, InvalidInputError
+from bellman_diffusion.images.training import as_numbers, fit_vae
+from bellman_diffusion.images.vae import VAE
+from bellman_diffusion.tables import TableModel
+from bellman_diffusion.training import Progress, RunFolder
+from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
+
+_KIND = "image model"
+_BLOCK = 256
+LABEL = "label"
+VAE_FILE, LATENTS_FILE = "vae.bellman", "latents.bellman"
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """What an image model is made of."""
+
+    latent_dim: int = 16
+    kl_weight: float = 1.0
+    """Of the latent's divergence in the autoencoder's loss."""
+    vae_steps: int = 6000
+    latent_steps: int = 8000
+
+
+_DEFAULT = ImageSettings()
+
+
+class ImageModel:
+    """Learns the law of small images, and of their classes where these are given."""
+
+    def __init__(self, settings: ImageSettings = _DEFAULT, random_state: int = 0) -> None:
+        self.settings = settings
+        self.random_state = random_state
+
+    def fit(
+        self,
+        images: np.ndarray,
+        labels: Integer[np.ndarray, " m"] | None = None,
+        names: Sequence[str] = (),
+        *,
+        run_dir: str | os.PathLike[str] | None = None,
+        progress: tuple[Progress | None, Progress | None] = (None, None),
+    ) -> "ImageModel":
+        """Train the autoencoder, then the model of its latents; `progress` has a bar for each.
+
+        `names` are those of the classes, by default their numbers.
+
+        With `run_dir`, a run that was stopped goes on where it was.
+        """
+        _check(images, labels, names)
+        c = self.settings
+        folder = None if run_dir is None else Path(run_dir)
+        run = None
+        if folder is not None:
+            run = RunFolder(folder / "vae", vae_config(c, images, self.random_state))
+        vae = fit_vae(
+            images,
+            latent_dim=c.latent_dim,
+            kl_weight=c.kl_weight,
+            n_steps=c.vae_steps,
+            seed=self.random_state,
+            run=run,
+            progress=progress[0],
+        )
+        latents = None if folder is None else folder / "latents"
+        return self.fit_latents(vae, images, labels, names, run_dir=latents, progress=progress[1])
+
+    def fit_latents(
+        self,
+        vae: VAE,
+        images: np.ndarray,
+        labels: Integer[np.ndarray, " m"] | None = None,
+        names: Sequence[str] = (),
+        *,
+        run_dir: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> "ImageModel":
+        """As `fit`, with an autoencoder that is trained already."""
+        _check(images, labels, names)
+        self.vae_ = vae
+        self.names_ = _names(labels, names)
+        self.latents_ = TableModel(
+            kinds={LABEL: "category"} if labels is not None else {},
+            transform="plain",
+            random_state=self.random_state,
+            run_dir=run_dir,
+            max_iter=self.settings.latent_steps,
+        ).fit(self._latent_table(images, labels), progress=progress)
+        return self
+
+    def _latent_table(
+        self,
+        images: UInt8[np.ndarray, "n channels size size"],
+        labels: Integer[np.ndarray, " n"] | None = None,
+    ) -> pd.DataFrame:
+        """A draw of every image's latent, as rows of a table, with its class."""
+        latents = draw_latents(self.vae_, images, self.random_state)
+        table = pd.DataFrame(latents, columns=[f"z{k}" for k in range(latents.shape[1])])
+        if labels is not None:
+            table[LABEL] = [self.names_[k] for k in labels]
+        return table
+
+    def sample(
+        self, n: int, *, label: str | None = None, random_state: int | None = None
+    ) -> UInt8[np.ndarray, "n channels size size"]:
+        """New images; with `label`, of that class."""
+        if label is not None and not self.names_:
+            raise InvalidInputError("the model was fitted without labels: it knows no classes")
+        if label is not None and label not in self.names_:
+            raise InvalidInputError(f"no class {label!r}: there are {', '.join(self.names_)}")
+        # Quoted, so that a name may have commas in it.
+        where = None if label is None else f'"{LABEL}={label.replace(chr(34), chr(34) * 2)}"'
+        rows = self.latents_.sample(n, where=where, random_state=random_state)
+        latents = rows.drop(columns=LABEL, errors="ignore").to_numpy(np.float32)
+        return decode(self.vae_, latents)
+
+    def reconstruct(
+        self, images: UInt8[np.ndarray, "n channels size size"]
+    ) -> UInt8[np.ndarray, "n channels size size"]:
+        """Images to their latent means and back."""
+        return decode(self.vae_, encode(self.vae_, images))
+
+    def interpolate(
+        self,
+        first: UInt8[np.ndarray, "n channels size size"],
+        second: UInt8[np.ndarray, "n channels size size"],
+        n_steps: int = 8,
+    ) -> UInt8[np.ndarray, "n steps channels size size"]:
+        """Images on the straight lines between the latents of two images."""
+        a, b = encode(self.vae_, first), encode(self.vae_, second)
+        shares = np.linspace(0, 1, n_steps, dtype=np.float32)[None, :, None]
+        line = a[:, None] * (1 - shares) + b[:, None] * shares
+        flat = decode(self.vae_, line.reshape(-1, a.shape[1]))
+        return flat.reshape(len(a), n_steps, *flat.shape[1:])
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model to a folder, with no image in it."""
+        meta = {
+            "size": self.vae_.size,
+            "channels": self.vae_.channels,
+            "latent_dim": self.vae_.latent_dim,
+            "names": self.names_,
+            "random_state": self.random_state,
+        }
+        write_checkpoint(Path(folder) / VAE_FILE, _KIND, self.vae_, meta)
+        self.latents_.save(Path(folder) / LATENTS_FILE)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> "ImageModel":
+        """The model that `save` wrote."""
+        vae, meta = read_checkpoint(Path(folder) / VAE_FILE, _KIND, _structure)
+        try:
+            loaded = cls(random_state=meta["random_state"])
+            loaded.names_ = meta["names"]
+        except KeyError as error:
+            raise CheckpointError(f"{folder} lacks what an image model needs: {error}") from error
+        loaded.vae_ = vae
+        loaded.latents_ = TableModel.load(Path(folder) / LATENTS_FILE)
+        return loaded
+
+
+def vae_config(
+    settings: ImageSettings, images: UInt8[np.ndarray, "n channels size size"], seed: int
+) -> dict[str, Any]:
+    """What an autoencoder depends on: a run goes on only with the images that it was started with."""
+    return {
+        "images": [*images.shape, hashlib.sha256(images.tobytes()).hexdigest()[:16]],
+        "seed": seed,
+        "latent_dim": settings.latent_dim,
+        "kl_weight": settings.kl_weight,
+        "vae_steps": settings.vae_steps,
+    }
+
+
+def draw_latents(
+    vae: VAE, images: UInt8[np.ndarray, "n channels size size"], seed: int
+) -> Float[np.ndarray, "n latent"]:
+    """A draw from the law of every image's latent."""
+    return encode(vae, images, jax.random.fold_in(jax.random.key(seed), 3))
+
+
+def encode(
+    vae: VAE,
+    images: UInt8[np.ndarray, "n channels size size"],
+    key: Any = None,
+) -> Float[np.ndarray, "n latent"]:
+    """The latent means of images; with a key, draws from their laws."""
+    mean, deviation = in_blocks(lambda _, rows: _encode(vae, rows), images, _BLOCK)
+    if key is None:
+        return mean
+    return mean + deviation * np.asarray(jax.random.normal(key, mean.shape))
+
+
+def decode(
+    vae: VAE, latents: Float[np.ndarray, "n latent"]
+) -> UInt8[np.ndarray, "n channels size size"]:
+    """The images of latents."""
+    (images,) = in_blocks(lambda _, rows: (_decode(vae, rows),), latents, _BLOCK)
+    return images
+
+
+@eqx.filter_jit
+def _encode(vae: VAE, images: UInt8[Array, "n channels size size"]) -> Any:
+    return jax.vmap(vae.encode)(as_numbers(images))
+
+
+@eqx.filter_jit
+def _decode(vae: VAE, latents: Float[Array, "n latent"]) -> UInt8[Array, "n channels size size"]:
+    values = jax.nn.sigmoid(jax.vmap(vae.decode)(latents))
+    return jnp.round(255 * values).astype(jnp.uint8)
+
+
+def _check(images: np.ndarray, labels: np.ndarray | None, names: Sequence[str]) -> None:
+    """Before hours of training, not after them."""
+    if images.ndim != 4 or images.dtype != np.uint8:
+        raise InvalidInputError(
+            f"images of shape {images.shape} and type {images.dtype}: give bytes from 0 to 255 of "
+            "shape (n, channels, side, side)"
+        )
+    if labels is None:
+        return
+    known = _names(labels, names)
+    if len(labels) != len(images) or labels.min() < 0 or labels.max() >= len(known):
+        raise InvalidInputError(
+            f"labels must be {len(images)} whole numbers from 0 to {len(known) - 1}, one for each image"
+        )
+    for name in known:
+        if not name.strip() or name != name.strip() or name[0] in "=<>!":
+            raise InvalidInputError(f"{name!r} cannot name a class: rename it")
+
+
+def _names(labels: np.ndarray | None, names: Sequence[str]) -> list[str]:
+    """The classes' names; by default their numbers."""
+    if labels is None:
+        return []
+    return list(names) or [str(k) for k in range(int(labels.max()) + 1)]
+
+
+def _structure(meta: dict[str, Any]) -> VAE:
+    sizes = {name: meta[name] for name in ("size", "channels", "latent_dim")}
+    return eqx.filter_eval_shape(lambda key: VAE.create(key, **sizes), jax.random.key(0))

@@ -1,0 +1,103 @@
+"""The laws of single actions from a planner, which knows the laws of states: one step ahead.
+
+An action leads with some probabilities to rewards and to states whose laws are known; its law is their
+mixture, each moved by its reward and shrunk by γ.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from bellman_diffusion.bellman.mdp import FiniteMDP
+from bellman_diffusion.bellman.observations import finite_shape, from_index
+from bellman_diffusion.bellman.planner import Planner
+
+_COPIES = 8
+
+
+class Outcome(NamedTuple):
+    """What an action may lead to."""
+
+    probability: float
+    reward: float
+    observation: Any
+    """None where nothing follows."""
+
+
+class ActionLaws(NamedTuple):
+    """Of one moment, on a grid."""
+
+    density: Float[np.ndarray, "actions points"]
+    gradient: Float[np.ndarray, "actions points"]
+    mean: Float[np.ndarray, " actions"]
+
+
+def table_outcomes(mdp: FiniteMDP, space: gym.Space, state: int) -> list[list[Outcome]]:
+    """Every action's outcomes by the transition table."""
+    n_observed = int(np.prod(finite_shape(space) or (mdp.n_states,)))
+    found: list[list[Outcome]] = [[] for _ in range(mdp.n_actions)]
+    for k in np.flatnonzero(mdp.state == state):
+        following = int(mdp.following[k])
+        over = bool(mdp.done[k]) or following >= n_observed
+        seen = None if over else from_index(space, following)
+        outcome = Outcome(float(mdp.probability[k]), float(mdp.reward[k, 0]), seen)
+        found[int(mdp.action[k])].append(outcome)
+    return found
+
+
+def simulated_outcomes(env: gym.Env) -> list[list[Outcome]] | None:
+    """Every action's outcomes in copies of the environment; None where it cannot be copied."""
+    space = env.action_space
+    if not isinstance(space, gym.spaces.Discrete):
+        return None
+    try:
+        return [list(_tries(env, int(space.start) + a)) for a in range(int(space.n))]
+    except Exception:  # (whatever a foreign environment raises when it is copied)
+        return None
+
+
+def _tries(env: gym.Env, action: int) -> Iterator[Outcome]:
+    for k in range(_COPIES):
+        twin = copy.deepcopy(env)
+        # The copies would all draw the same numbers.
+        twin.unwrapped.np_random = np.random.default_rng(k)
+        observation, reward, terminated, _, _ = twin.step(action)
+        yield Outcome(1 / _COPIES, float(reward), None if terminated else observation)
+
+
+def look_ahead(
+    planner: Planner,
+    moments: Sequence[list[list[Outcome]]],
+    x: Float[np.ndarray, " points"],
+) -> list[ActionLaws]:
+    """The laws of every action at every moment; all states that follow are asked for at once."""
+    gamma, sigma = planner.meta["gamma"], planner.meta["sigma"]
+    flat = [outcome for actions in moments for outcomes in actions for outcome in outcomes]
+    goes_on = np.array([outcome.observation is not None for outcome in flat])
+    reward = np.array([outcome.reward for outcome in flat])
+    # Where nothing follows, the return is the reward, smoothed as all laws are.
+    z = (x[None] - reward[:, None]) / sigma
+    density = np.exp(-0.5 * z**2) / (sigma * np.sqrt(2 * np.pi))
+    gradient = -z / sigma * density
+    mean = reward.copy()
+    if goes_on.any():
+        laws = planner.distribution([o.observation for o in flat if o.observation is not None])
+        at = jnp.asarray((x[None] - reward[goes_on, None]) / gamma, jnp.float32)
+        density[goes_on] = np.asarray(laws.pdf(at)) / gamma
+        gradient[goes_on] = np.asarray(laws.gradient(at)) / gamma**2
+        mean[goes_on] += gamma * np.asarray(laws.mean())
+    found, place = [], 0
+    for actions in moments:
+        rows = []
+        for outcomes in actions:
+            share = np.array([outcome.probability for outcome in outcomes])
+            part = slice(place, place + len(outcomes))
+            rows.append((share @ density[part], share @ gradient[part], float(share @ mean[part])))
+            place += len(outcomes)
+        found.append(ActionLaws(*(np.stack(column) for column in zip(*rows, strict=True))))
+    return found

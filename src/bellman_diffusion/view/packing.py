@@ -1,0 +1,61 @@
+"""Arrays and pictures as text that a page can hold."""
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from PIL import Image
+
+_LARGEST = 2**15 - 1
+_WIDEST_FRAME = 420
+
+
+def pack(values: Float[np.ndarray, "..."]) -> dict[str, Any]:
+    """Numbers as 16 bits each of the largest one: fine enough for a line on a screen."""
+    finite = np.nan_to_num(np.asarray(values, float), posinf=0.0, neginf=0.0)
+    scale = float(np.max(np.abs(finite), initial=0.0)) or 1.0
+    whole = np.round(finite / scale * _LARGEST).astype("<i2")
+    return {
+        "shape": list(values.shape),
+        "scale": scale / _LARGEST,
+        "data": base64.b64encode(whole.tobytes()).decode(),
+    }
+
+
+def rounded(values: Any, digits: int = 5) -> Any:
+    """Nested lists of numbers with so many figures; None for what is not finite."""
+    array = np.asarray(values, float)
+    with np.errstate(divide="ignore"):
+        size = np.floor(np.log10(np.abs(array)))
+    places = np.where(np.isfinite(size), digits - 1 - size, 0)
+    scale = 10.0 ** np.clip(places, -300, 300)
+    found = np.round(array * scale) / scale
+    plain = found.astype(object)
+    plain[~np.isfinite(found)] = None
+    return plain.tolist()
+
+
+def pack_frames(frames: list[UInt8[np.ndarray, "h w 3"]]) -> tuple[list[str], list[int]]:
+    """The different pictures as data addresses, and which of them each frame is."""
+    places: dict[bytes, int] = {}
+    pictures: list[str] = []
+    which = []
+    for frame in frames:
+        key = frame.tobytes()
+        if key not in places:
+            places[key] = len(pictures)
+            pictures.append(_picture(frame))
+        which.append(places[key])
+    return pictures, which
+
+
+def _picture(frame: UInt8[np.ndarray, "h w 3"]) -> str:
+    image = Image.fromarray(frame)
+    if image.width > _WIDEST_FRAME:
+        height = round(image.height * _WIDEST_FRAME / image.width)
+        image = image.resize((_WIDEST_FRAME, height), Image.Resampling.LANCZOS)
+    content = io.BytesIO()
+    image.save(content, "webp", quality=80)
+    return "data:image/webp;base64," + base64.b64encode(content.getvalue()).decode()
