@@ -28,7 +28,8 @@ def main(pages: list[str]) -> None:
             size = {"width": 1280, "height": 800}
             page = browser.new_page(viewport=size, color_scheme=scheme)
             page.goto(name.resolve().as_uri())
-            page.locator("#slider").fill(str(step))
+            for _ in range(step):
+                page.keyboard.press("ArrowRight")
             page.screenshot(path=PICTURES / f"view-{name.stem}.png", full_page=True)
         browser.close()
 

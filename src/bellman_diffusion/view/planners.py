@@ -107,10 +107,13 @@ def _laws(planner: Planner, seen: list[Any], outcomes: list[Any]) -> Laws:
 def _reach(planner: Planner, states: Any, outcomes: list[Any]) -> tuple[float, float]:
     """The returns that any action may lead to, not only those of the policy."""
     low, high = float(states.low), float(states.high)
-    gamma = planner.meta["gamma"]
-    rewards = [o.reward for actions in outcomes if actions for one in actions for o in one]
-    lows = [low, *(reward + min(gamma * low, 0.0) for reward in rewards)]
-    return min(lows), max([high, *(reward + max(gamma * high, 0.0) for reward in rewards)])
+    gamma, room = planner.meta["gamma"], 4 * planner.meta["sigma"]
+    lows, highs = [low], [high]
+    for outcome in (o for actions in outcomes if actions for one in actions for o in one):
+        goes_on = outcome.observation is not None
+        lows.append(outcome.reward + (gamma * low if goes_on else -room))
+        highs.append(outcome.reward + (gamma * high if goes_on else room))
+    return min(lows), max(highs)
 
 
 def worst_mean(
