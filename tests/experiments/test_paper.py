@@ -12,8 +12,9 @@ from bellman_diffusion.cli import reproduce as commands
 from bellman_diffusion.errors import DataMissingError
 from bellman_diffusion.experiments.equivalence import run_equivalence
 from bellman_diffusion.experiments.paper import PARTS
+from bellman_diffusion.report.claims import CLAIMS
 from bellman_diffusion.report.equivalence_report import write_equivalence_report
-from bellman_diffusion.report.ledger import CLAIMS, ledger_rows, verdict_counts
+from bellman_diffusion.report.ledger import ledger_rows, verdict_counts
 from bellman_diffusion.report.paper_report import read_results
 from bellman_diffusion.training.files import write_json
 
