@@ -1,6 +1,7 @@
 """The loop: resume, divergence, logs, checkpoints."""
 
 import json
+import signal
 
 import equinox as eqx
 import jax
@@ -21,6 +22,7 @@ from bellman_diffusion.training import (
     train,
     write_checkpoint,
 )
+from bellman_diffusion.training.interrupt import stop_between_chunks
 from bellman_diffusion.training.optimiser import Schedule
 
 CHUNK = 10
@@ -195,3 +197,31 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_checkpoint(path, "thing", jnp.zeros(2), {})
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_the_first_ctrl_c_waits_for_the_end_of_a_chunk_and_the_second_does_not(tmp_path, capfd):
+    def pressed(times):
+        def chunk(state, step, n_steps):
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+            return program(state, step, n_steps)
+
+        return chunk
+
+    for times, saved in ((1, CHUNK), (2, 0)):
+        run = RunFolder(tmp_path / str(times), CONFIG)
+        with pytest.raises(KeyboardInterrupt):
+            train(pressed(times), init_state(MODEL, SCHEDULE), 45, CHUNK, run=run)
+        assert run.restore(init_state(MODEL, SCHEDULE))[1] == saved
+        assert "Ctrl-C again stops at once" in capfd.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_of_the_users_own_is_left_alone():
+    own = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        with stop_between_chunks() as stop:
+            signal.raise_signal(signal.SIGINT)
+            stop.check()
+    finally:
+        signal.signal(signal.SIGINT, own)

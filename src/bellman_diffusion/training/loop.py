@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bellman_diffusion.errors import TrainingDivergedError
+from bellman_diffusion.training.interrupt import stop_between_chunks
 from bellman_diffusion.training.progress import NoProgress, Progress
 from bellman_diffusion.training.run import RunFolder
 
@@ -46,7 +47,7 @@ def train(
         figures = run.open(step)
     last_save = time.monotonic()
     try:
-        with progress or NoProgress() as bar:
+        with progress or NoProgress() as bar, stop_between_chunks() as stop:
             while step < n_steps and not enough(state):
                 new_state, history = program(state, step, n_steps)
                 done = min(step + chunk_steps, n_steps)
@@ -57,9 +58,10 @@ def train(
                     # Logged first: a row beyond the saved step is dropped at a resume, one that is
                     # missing would stay so.
                     run.log(done, figures)
-                # From here on `state` is good up to `step`; an interrupt saves it.
+                # From here on `state` is good up to `step`, and what an interrupt saves.
                 state, step = new_state, done
                 bar.update(step, n_steps, figures)
+                stop.check()
                 if run is not None and time.monotonic() - last_save >= checkpoint_seconds:
                     run.save(step, state)
                     last_save = time.monotonic()
