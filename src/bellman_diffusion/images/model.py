@@ -33,10 +33,10 @@ class ImageSettings:
     """What an image model is made of."""
 
     latent_dim: int = 16
-    kl_weight: float = 1.0
+    kl_weight: float = 0.5
     """Of the latent's divergence in the autoencoder's loss."""
     vae_steps: int = 6000
-    latent_steps: int = 8000
+    latent_steps: int = 6000
 
 
 _DEFAULT = ImageSettings()
@@ -102,6 +102,9 @@ class ImageModel:
             random_state=self.random_state,
             run_dir=run_dir,
             max_iter=self.settings.latent_steps,
+            # Codes are as smooth as columns of numbers alone, though classes stand beside them.
+            learning_rate=2e-3,
+            sigma_min=0.08,
         ).fit(self._latent_table(images, labels), progress=progress)
         return self
 

@@ -10,7 +10,7 @@ from bellman_diffusion.experiments.mnist import MODELS
 from bellman_diffusion.images.judge import CONFIDENT
 from bellman_diffusion.report.image_figures import draw_grid
 from bellman_diffusion.report.image_report import nearest_images
-from bellman_diffusion.report.page import Section, Table, write_page
+from bellman_diffusion.report.page import Section, Table, with_error, write_page
 
 _TITLES = {"bellman": "ours", "ddpm": "DDPM, same latents", "prior": "the autoencoder's prior"}
 # The paper's figure.
@@ -71,11 +71,15 @@ def write_mnist_report(out: Path, summary: dict[str, Any], command: str) -> Path
 
 
 def _row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
-    asked = f"{figures['asked_for']:.1%}" if "asked_for" in figures else ""
+    cells = figures.get("per_seed", [])
+
+    def shown(key: str, form: str) -> str:
+        return with_error(figures[key], [cell[key] for cell in cells], form)
+
     return (
         name,
-        f"{figures['frechet']:.2f}",
-        f"{figures['confident']:.1%}",
-        f"{figures['histogram_error']:.3f}",
-        asked,
+        shown("frechet", ".2f"),
+        shown("confident", ".1%"),
+        shown("histogram_error", ".3f"),
+        shown("asked_for", ".1%") if "asked_for" in figures else "",
     )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from bellman_diffusion.training.files import write_atomically
@@ -43,3 +44,12 @@ def write_page(path: Path, title: str, command: str, sections: Sequence[Section]
 
 def _data_uri(picture: Path) -> str:
     return "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode()
+
+
+def with_error(mean: float, values: Sequence[float | None], form: str) -> str:
+    """A mean over seeds, with its standard error where there are two seeds or more."""
+    known = [value for value in values if value is not None]
+    if len(known) < max(2, len(values)):
+        return f"{mean:{form}}"
+    error = np.std(known, ddof=1) / np.sqrt(len(known))
+    return f"{mean:{form}} ± {error:{form}}"

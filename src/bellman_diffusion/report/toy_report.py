@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bellman_diffusion.data.toy import TOY_SETS, ToySet
-from bellman_diffusion.report.page import Section, Table, write_page
+from bellman_diffusion.report.page import Section, Table, with_error, write_page
 from bellman_diffusion.report.toy_figures import Panels, draw_toy_row
 
 _HEADER = (
@@ -97,7 +97,9 @@ def _row(toy: ToySet, model: str, figures: dict[str, Any]) -> tuple[str, ...]:
     return (
         toy.title,
         model,
-        "not finite" if w1 is None else f"{w1:.4g}",
+        "not finite"
+        if w1 is None
+        else with_error(w1, [c["w1"] for c in figures["per_seed"]], ".3f"),
         f"{floor:.4g}",
         "" if w1 is None else f"{w1 / floor:.3g}",
         " ".join(f"{w:.3f}" for w in weights) if weights else "",
