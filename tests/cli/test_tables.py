@@ -125,6 +125,17 @@ def test_bad_tables_are_one_line_and_leave_nothing(monkeypatch, capsys, tmp_path
     assert not out.exists()
 
 
+def test_one_column_is_enough(monkeypatch, capsys, tmp_path):
+    path, out = tmp_path / "table.csv", tmp_path / "model"
+    path.write_text("a\n" + "".join(f"{k % 9}\n" for k in range(120)))
+    assert call(monkeypatch, "fit", str(path), "-o", str(out), *QUICK, "--quiet") == 0
+    arguments = ("evaluate", str(out), str(path), "-o", str(tmp_path), "--json", "--quiet")
+    assert call(monkeypatch, *arguments) == 0
+    assert last_json(capsys)["tstr"] is None
+    assert call(monkeypatch, "evaluate", str(out)) == 2
+    assert "name a table" in capsys.readouterr().err
+
+
 def test_a_model_is_not_asked_for_columns_it_never_saw(monkeypatch, capsys, model, tmp_path):
     other = tmp_path / "other.csv"
     passengers(50).drop(columns="Age").to_csv(other, index=False)
@@ -142,6 +153,8 @@ def test_a_model_is_not_asked_for_columns_it_never_saw(monkeypatch, capsys, mode
         (("--type", "Sex=number"), "cannot be read as number"),
         (("--type", "Sex=colour"), "is none of"),
         (("--hold-out", "0.9"), "must lie in"),
+        (("--set", "max_iter=abc"), "max_iter must be a number"),
+        (("--separator", ";"), "give --separator ','"),
     ],
 )
 def test_bad_options_say_what_is_wrong(monkeypatch, capsys, table, tmp_path, arguments, message):

@@ -2,11 +2,18 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bellman_diffusion.errors import BellmanError
-from bellman_diffusion.tables import MetricSpace, find_schema, read_table
+from bellman_diffusion.tables import (
+    MetricSpace,
+    evaluate_rows,
+    find_schema,
+    read_table,
+    write_table,
+)
 from bellman_diffusion.tables.encoder import TableEncoder
 
 FIELD = st.one_of(
@@ -31,7 +38,7 @@ def tables(draw):
     separator = draw(st.sampled_from([",", ";", "\t"]))
     lines = [names, *zip(*columns, strict=True)]
     text = "\n".join(separator.join(line) for line in lines)
-    content = text.encode(draw(st.sampled_from(["utf-8", "utf-16"])))
+    content = text.encode(draw(st.sampled_from(["utf-8"] * 9 + ["utf-16"])))
     cut = draw(st.one_of(st.none(), st.integers(0, len(content))))
     return content[:cut]
 
@@ -59,3 +66,20 @@ def test_any_file_is_coded_or_refused(tmp_path, content, transform):
         if column.is_discrete:
             pd.testing.assert_series_equal(back[column.name], frame[column.name])
     assert np.all(np.isfinite(MetricSpace.fit(frame, schema)(back)))
+    write_table(back, tmp_path / "back.csv")
+
+
+@given(content=tables())
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_table_is_evaluated_or_refused(tmp_path, content):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    try:
+        frame = read_table(path)
+        figures = evaluate_rows(frame, frame, frame, find_schema(frame)).to_json()
+    except BellmanError:
+        return
+    assert figures["w1"] == pytest.approx(0, abs=1e-6)
+    assert np.isfinite(figures["mmd2"])

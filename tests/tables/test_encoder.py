@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.tables import find_schema
+from bellman_diffusion.tables import Schema, find_schema
 from bellman_diffusion.tables.coding import TRANSFORMS, LevelCoding, NumberCoding
 from bellman_diffusion.tables.encoder import TableEncoder
+from bellman_diffusion.tables.schema import from_days
 from tests.tables.frames import passengers
 
 
@@ -122,3 +123,19 @@ def test_an_unknown_level_is_refused():
     frame.loc[3, "Sex"] = "unknown"
     with pytest.raises(InvalidInputError, match="'unknown', which the model never saw"):
         encoder.encode(frame, np.random.default_rng(0))
+
+
+def test_ordered_categories_keep_their_order_and_those_without_rows():
+    dtype = pd.CategoricalDtype(["low", "mid", "high", "never"], ordered=True)
+    frame = pd.DataFrame({"a": pd.Series(["mid", "low", "high", None] * 5, dtype=dtype)})
+    schema = Schema.from_json(json.loads(json.dumps(find_schema(frame).to_json())))
+    rng = np.random.default_rng(0)
+    encoder = TableEncoder.fit(frame, schema, "plain", rng)
+    pd.testing.assert_frame_equal(encoder.decode(encoder.encode(frame, rng)), frame)
+
+
+def test_an_hour_that_the_clocks_leave_out_is_the_next():
+    times = pd.Series(pd.date_range("2024-03-31", periods=5, freq="h", tz="Europe/Berlin"))
+    (column,) = find_schema(pd.DataFrame({"t": times})).columns
+    gap = (pd.Timestamp("2024-03-31 02:30") - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+    assert from_days(np.array([gap]), column).iloc[0].hour == 3

@@ -1,10 +1,12 @@
 """Figures of rows that are known to be good, copied, or wrong."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.tables import evaluate_rows, find_schema
+from bellman_diffusion.tables.usefulness import usefulness
 from tests.tables.frames import passengers
 
 REAL = passengers(600, seed=1)
@@ -61,3 +63,29 @@ def test_json_has_the_promised_figures():
     values = evaluate_rows(passengers(100, 2), LEARNED, HELD_OUT, SCHEMA).to_json()
     for name in ("w1", "w1_floor", "w2", "mmd2", "tstr", "dcr_share"):
         assert np.isscalar(values[name]) or values[name] is None
+
+
+def test_rows_that_are_nearly_all_equal_can_be_compared():
+    """More than half of the pairs of rows are equal: their median distance is no width."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(size=(300, 3)) < 0.05, columns=list("abc"))
+    result = evaluate_rows(frame, frame, frame, find_schema(frame))
+    assert abs(result.mmd2) < 0.05
+
+
+def test_a_level_of_one_row_can_be_foretold_from_many():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=10_500), "y": "common"})
+    frame.loc[::2, "y"] = "other"
+    frame.loc[0, "y"] = "rare"
+    assert usefulness(frame, frame, frame, find_schema(frame)) is not None
+
+
+def test_a_last_column_that_cannot_be_foretold_is_left_out():
+    frame = pd.DataFrame({"x": np.arange(400.0), "y": [f"n{i % 200}" for i in range(400)]})
+    schema = find_schema(frame)
+    assert usefulness(frame, frame, frame, schema) is None
+    with pytest.raises(InvalidInputError, match="200 levels"):
+        usefulness(frame, frame, frame, schema, "y")
+    gaps = frame.assign(y=[1.5, *[None] * 399])
+    assert usefulness(gaps, gaps, gaps, find_schema(gaps)) is None

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from bellman_diffusion.errors import CheckpointError, InvalidInputError
-from bellman_diffusion.tables import TableModel
+from bellman_diffusion.tables import TableModel, find_schema
+from bellman_diffusion.tables.choice import choose_transform
 from bellman_diffusion.tables.conditions import read_conditions
 from tests.tables.frames import passengers
 
@@ -182,3 +183,29 @@ def test_heavy_tails_are_transformed_by_trial():
     assert (model.encoder_.codings[1].number or None).transform == "plain"
     made = model.sample(4000, random_state=1)["x"]
     assert made.median() == pytest.approx(frame["x"].median(), rel=0.25)
+
+
+@pytest.mark.quality
+def test_a_table_of_categories_alone_keeps_its_levels_and_rates():
+    rng = np.random.default_rng(0)
+    first = rng.choice(list("abcd"), 1500, p=[0.5, 0.3, 0.15, 0.05])
+    frame = pd.DataFrame({"first": first, "same": np.where(first < "c", "low", "high")})
+    for k in range(3):
+        frame[f"noise {k}"] = rng.choice(list("xyz"), 1500, p=[0.6, 0.3, 0.1])
+    made = TableModel(max_iter=1500, width=128).fit(frame).sample(4000, random_state=1)
+    for name in frame.columns:
+        rates, wanted = (f[name].value_counts(normalize=True) for f in (made, frame))
+        assert set(rates.index) == set(wanted.index)
+        # 0.02 for what is learned, and as much for what 4,000 draws leave open.
+        assert (rates - wanted).abs().max() < 0.04
+    agree = np.where(made["first"] < "c", "low", "high") == made["same"]
+    assert agree.mean() > 0.97
+
+
+def test_few_rows_held_out_choose_no_transform():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": np.exp(3 * rng.normal(size=300))})
+    schema = find_schema(frame)
+    assert schema.heavy_tailed
+    settings = {"max_iter": "never looked at"}
+    assert choose_transform(frame, frame.head(49), schema, 0, settings) == "plain"

@@ -85,6 +85,22 @@ def test_another_encoding(tmp_path):
     assert read_table(path, encoding="latin-1")["a"].tolist() == ["é"]
 
 
+@pytest.mark.parametrize("typed", ["\\t", "tab", "\t"])
+def test_a_tab_can_be_typed(tmp_path, typed):
+    assert read_table(file(tmp_path, "a\tb\n1\t2\n"), separator=typed)["b"].tolist() == [2]
+
+
+@pytest.mark.parametrize("separator", ["", ", ", '"'])
+def test_a_separator_is_one_sign(tmp_path, separator):
+    with pytest.raises(InvalidInputError, match="one sign is needed"):
+        read_table(file(tmp_path, "a,b\n1,2\n"), separator=separator)
+
+
+def test_a_wrong_separator_is_noticed(tmp_path):
+    with pytest.raises(InvalidInputError, match="give --separator ','"):
+        read_table(file(tmp_path, "a,b\n1,2\n3,4\n"), separator=";")
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes_are_a_table_or_a_clear_error(tmp_path_factory, content):

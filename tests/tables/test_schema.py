@@ -81,3 +81,20 @@ def test_a_schema_survives_json():
 def test_columns_that_cannot_be_learned_are_named(values, message):
     with pytest.raises(InvalidInputError, match=message):
         find_schema(pd.DataFrame({"a": values}))
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds", "message"),
+    [
+        ([[1], [2]], None, "holds lists"),
+        (pd.to_datetime(["2020-01-01", "2021-01-01"]), {"a": "category"}, "give --type a=date"),
+        ([2**60, 2**60 + 1], None, "beyond 2⁵³"),
+    ],
+)
+def test_values_that_no_model_can_keep_are_refused(values, kinds, message):
+    with pytest.raises(InvalidInputError, match=message):
+        find_schema(pd.DataFrame({"a": values}), kinds)
+
+
+def test_very_large_numbers_are_no_whole_numbers():
+    assert find_schema(pd.DataFrame({"a": [6e23, 1e20]}))["a"].kind == "number"

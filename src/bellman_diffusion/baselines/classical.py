@@ -3,8 +3,6 @@
 Each has `fit(X)` and `sample(n_samples, random_state)`; settings are chosen on the training rows alone.
 """
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 from sklearn.mixture import GaussianMixture
@@ -16,20 +14,26 @@ from sklearn.preprocessing import StandardScaler
 class KernelModel:
     """A Gaussian on every training row, of the width with the best cross-validated likelihood."""
 
-    def __init__(self, n_widths: int = 20, n_folds: int = 5) -> None:
+    def __init__(self, n_widths: int = 8, n_folds: int = 5) -> None:
         self.n_widths = n_widths
         self.n_folds = n_folds
 
     def fit(self, X: Float[np.ndarray, "n dim"]) -> "KernelModel":
         """Choose the width and keep the rows."""
         self.scaler_ = StandardScaler().fit(X)
-        z = self.scaler_.transform(X)
+        z = np.asarray(self.scaler_.transform(X))
+        # Widths far apart first, then as many between the neighbours of the best.
         widths = np.geomspace(0.01, 1.0, self.n_widths)
-        folds = KFold(self.n_folds, shuffle=True, random_state=0)
-        search = GridSearchCV(KernelDensity(), {"bandwidth": widths}, cv=folds).fit(z)
-        self.density_: Any = search.best_estimator_
-        self.width_ = float(search.best_params_["bandwidth"])
+        best = int(np.argmin(np.abs(widths - self._search(z, widths))))
+        low, high = widths[max(best - 1, 0)], widths[min(best + 1, self.n_widths - 1)]
+        self.width_ = self._search(z, np.geomspace(low, high, self.n_widths))
+        self.density_ = KernelDensity(bandwidth=self.width_).fit(z)
         return self
+
+    def _search(self, z: Float[np.ndarray, "n dim"], widths: Float[np.ndarray, " widths"]) -> float:
+        folds = KFold(self.n_folds, shuffle=True, random_state=0)
+        search = GridSearchCV(KernelDensity(), {"bandwidth": widths}, cv=folds, refit=False)
+        return float(search.fit(z).best_params_["bandwidth"])
 
     def sample(self, n_samples: int, random_state: int = 0) -> Float[np.ndarray, "n dim"]:
         """Rows with noise."""
@@ -47,11 +51,14 @@ class MixtureModel:
         self.scaler_ = StandardScaler().fit(X)
         z = self.scaler_.transform(X)
         models = [
-            GaussianMixture(k, reg_covar=1e-4, n_init=2, random_state=0).fit(z)
+            GaussianMixture(k, reg_covar=1e-4, random_state=0).fit(z)
             for k in self.counts
             if k <= len(z) // 2
         ]
-        self.mixture_ = min(models, key=lambda model: model.bic(z))
+        best = min(models, key=lambda model: model.bic(z))
+        # From other starts too, now that the count is known.
+        again = GaussianMixture(best.n_components, reg_covar=1e-4, n_init=2, random_state=1).fit(z)
+        self.mixture_ = min(best, again, key=lambda model: model.bic(z))
         return self
 
     def sample(self, n_samples: int, random_state: int = 0) -> Float[np.ndarray, "n dim"]:

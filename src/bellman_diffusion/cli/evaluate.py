@@ -21,7 +21,7 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.page import Table
 from bellman_diffusion.report.table_report import evaluation_table, write_table_report
 from bellman_diffusion.tables import TableModel, evaluate_rows
-from bellman_diffusion.tables.model import digest
+from bellman_diffusion.tables.model import MODEL_FILE, digest
 from bellman_diffusion.training.files import write_json
 
 _WORST = 0.1
@@ -54,6 +54,10 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """How good an agent is in greedy episodes, or how near a table model's rows come to real ones."""
+    if table is None and (run / MODEL_FILE).exists():
+        raise InvalidInputError(
+            f"{run} is a table model: name a table, bellman evaluate {run} TABLE"
+        )
     if table is None:
         _evaluate_agent(run, episodes, seed, quiet, as_json)
         return

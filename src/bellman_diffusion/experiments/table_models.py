@@ -16,8 +16,8 @@ from bellman_diffusion.baselines import (
     ScoreFlowSettings,
 )
 from bellman_diffusion.estimator import BellmanDiffusion
-from bellman_diffusion.tables.model import table_settings
 from bellman_diffusion.tables.schema import Schema
+from bellman_diffusion.tables.settings import table_settings
 
 # In standard deviations of the columns; with 0.1 a third of the paths on Abalone are lost.
 _LEAST_JITTER = 0.3

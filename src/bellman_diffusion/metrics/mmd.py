@@ -9,10 +9,15 @@ _BANDWIDTH_ROWS = 2000
 
 
 def median_bandwidth(real: Float[np.ndarray, "n dim"], seed: int = 0) -> float:
-    """The median distance between two real rows: chosen from real data alone, then kept."""
+    """The median distance between two different real rows: chosen from real data alone, then kept.
+
+    1 where all rows are equal.
+    """
     if len(real) > _BANDWIDTH_ROWS:
         real = np.random.default_rng(seed).choice(real, _BANDWIDTH_ROWS, replace=False)
-    return float(np.median(pdist(real)))
+    distances = pdist(real)
+    apart = distances[distances > 0]
+    return float(np.median(apart)) if len(apart) else 1.0
 
 
 def mmd2(x: Float[np.ndarray, "n dim"], y: Float[np.ndarray, "m dim"], bandwidth: float) -> float:

@@ -25,6 +25,13 @@ _MOST_COPIED = 0.55
 _MOST_COPIED_FEW = {"parkinsons": 0.60, "parkinsons-whole": 0.60}
 
 
+def even(name: str, figures: dict[str, Any]) -> bool:
+    """Whether a model's rows are as near to the rows learned from as to others."""
+    share = figures["dcr_share"]
+    most = _MOST_COPIED_FEW.get(name, _MOST_COPIED)
+    return share is not None and 1 - most <= share <= most
+
+
 def copies(name: str, figures: dict[str, Any]) -> bool:
     """Whether a model's rows are nearer to the rows learned from than they should be."""
     return figures["dcr_share"] > _MOST_COPIED_FEW.get(name, _MOST_COPIED)
@@ -57,9 +64,11 @@ def tabular_verdict(summary: dict[str, Any]) -> str:
     near = sum(f["w1_over_floor"] is not None and f["w1_over_floor"] <= 1.08 for f in ours)
     better = sum(_less(summary[name].get("bellman"), summary[name].get("ddpm")) for name in names)
     first = sum(_is_first(name, summary[name]) for name in names)
+    fair = sum(even(name, summary[name]["bellman"]) for name in names if "bellman" in summary[name])
     return (
         f"Ours is within 1.08 of the floor on {near} of {len(names)} tables, nearer than DDPM on "
-        f"{better}, and the nearest of all models that do not copy on {first}."
+        f"{better}, and the nearest of all models that do not copy on {first}. Its rows are as near to "
+        f"held-out rows as to those learned from (0.50 ± 0.05; 195 rows: ± 0.10) on {fair}."
     )
 
 
@@ -162,7 +171,7 @@ def _less(ours: Any, other: Any) -> bool:
 
 def _is_first(name: str, models: dict[str, Any]) -> bool:
     ours = models.get("bellman")
-    if ours is None or ours["w1"] is None:
+    if ours is None or ours["w1"] is None or copies(name, ours):
         return False
     rivals = [f for m, f in models.items() if m != "bellman" and f["w1"] is not None]
     return all(copies(name, f) or ours["w1"] <= f["w1"] for f in rivals)

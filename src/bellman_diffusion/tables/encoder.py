@@ -224,7 +224,10 @@ def _on_grid(numbers: Float[np.ndarray, " n"], column: Column) -> Float[np.ndarr
 def _as_levels(level: Int[np.ndarray, " n"], column: Column) -> pd.Series:
     values = np.empty(len(column.levels) + 1, object)
     values[:-1], values[-1] = column.levels, np.nan
-    return pd.Series(values[level]).astype(_kept(column.dtype))
+    dtype = _kept(column.dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = pd.CategoricalDtype(list(column.categories), ordered=column.ordered)
+    return pd.Series(values[level]).astype(dtype)
 
 
 def _as_dtype(numbers: Float[np.ndarray, " n"], column: Column) -> pd.Series:

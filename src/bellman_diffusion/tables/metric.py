@@ -48,7 +48,8 @@ class MetricSpace:
         """The coordinates of one column."""
         levels = level_numbers(frame[column.name], column)
         if column.is_discrete:
-            n_levels = min(len(column.levels) + column.has_missing, _MOST_INDICATORS)
+            # One for missing values too: other rows may have some where those learned from had none.
+            n_levels = min(len(column.levels) + 1, _MOST_INDICATORS)
             return np.eye(n_levels)[levels % n_levels] / np.sqrt(2)
         mean, deviation = self.scales[column.name]
         numbers = (plain_numbers(frame[column.name], column) - mean) / deviation

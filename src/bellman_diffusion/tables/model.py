@@ -14,11 +14,13 @@ from pandas.core.util.hashing import hash_pandas_object
 
 from bellman_diffusion.errors import CheckpointError, InvalidInputError, SamplingFailedError
 from bellman_diffusion.estimator import BellmanDiffusion, saved_structure
+from bellman_diffusion.recipe import resolve
 from bellman_diffusion.tables.choice import choose_transform
 from bellman_diffusion.tables.coding import TRANSFORMS
 from bellman_diffusion.tables.conditions import Condition, read_conditions
 from bellman_diffusion.tables.encoder import TableEncoder
 from bellman_diffusion.tables.schema import Schema, find_schema
+from bellman_diffusion.tables.settings import table_settings
 from bellman_diffusion.training import NoProgress, Progress
 from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
 
@@ -33,8 +35,6 @@ _MOST_TRIES = 200
 _LEAST_DRAWS = 100_000
 _BATCH = 20_000
 _MOST_NOT_FINITE = 0.1
-# From so many columns on the sampler takes larger steps.
-_MANY_COLUMNS = 4
 
 
 class Split(NamedTuple):
@@ -53,7 +53,7 @@ class ConditionalRows(NamedTuple):
     rejected_by: list[str]
     """Columns that rows were thrown away for."""
     tries: int
-    """Rows drawn in all."""
+    """Rows drawn in all, those that showed how rare the conditions are among them."""
 
 
 class TableModel:
@@ -65,7 +65,8 @@ class TableModel:
         What columns are, by name, where it is not what their values look like: number, integer,
         boolean, category or date.
     transform
-        For numbers: plain, power, quantile; or auto, which tries them on the rows held out.
+        For heavy-tailed numbers: plain, power, quantile; or auto, which tries them on the rows held
+        out, and takes plain where these are fewer than 50.
     hold_out
         The share of rows that nothing is learned from; they say when to stop, and `evaluate` compares
         with them.
@@ -104,19 +105,19 @@ class TableModel:
         self.n_rows_ = len(frame)
         learned, held_out = (frame.iloc[rows] for rows in self.split(len(frame)))
         others = held_out if len(held_out) >= _LEAST_HELD_OUT else None
+        changes = {name: value for name, value in self.settings.items() if value is not None}
+        settings = table_settings(self.schema_) | changes
+        # Before any work: what is wrong with a setting is said at once.
+        resolve("default", settings)
         transform: Any = self.transform
         if transform == "auto":
-            transform = choose_transform(learned, others, self.schema_, self.random_state)
+            transform = choose_transform(learned, others, self.schema_, self.random_state, settings)
         self.transform_ = transform
         rng = np.random.default_rng([self.random_state, 1])
         self.encoder_ = TableEncoder.fit(learned, self.schema_, transform, rng)
         rows = self.encoder_.encode(learned, rng)
         validation = None if others is None else self.encoder_.encode(others, rng)
-        core = BellmanDiffusion(
-            random_state=self.random_state,
-            run_dir=self.run_dir,
-            **(table_settings(self.schema_) | self.settings),
-        )
+        core = BellmanDiffusion(random_state=self.random_state, run_dir=self.run_dir, **settings)
         self.model_ = core.fit(rows, validation=validation, progress=progress or NoProgress())
         return self
 
@@ -151,7 +152,7 @@ class TableModel:
         if _fulfil(conditions, rows).mean() < 1 / _MOST_TRIES:
             given = {c.column.name: c.value for c in conditions if c.is_equality}
         kept: list[pd.DataFrame] = []
-        found = tries = 0
+        found, tries = 0, _PILOT
         limit = max(_LEAST_DRAWS, 5 * _MOST_TRIES * n_samples)
         while found < n_samples:
             if tries >= limit:
@@ -160,7 +161,7 @@ class TableModel:
                     "loosen the conditions or ask for fewer rows"
                 )
             # As many as the share of good rows so far asks for.
-            share = max(found, 1) / max(tries, 1)
+            share = max(found, 1) / max(tries - _PILOT, 1)
             size = int(min(_BATCH, np.ceil(1.2 * (n_samples - found) / share) + 10))
             rows = self._draw_given(given, size, seed + 1 + tries)
             tries += size
@@ -240,24 +241,6 @@ def _seed(*numbers: int) -> int:
 
 def _fulfil(conditions: list[Condition], rows: pd.DataFrame) -> np.ndarray:
     return np.all([condition.holds(rows) for condition in conditions], axis=0)
-
-
-def table_settings(schema: Schema) -> dict[str, Any]:
-    """What differs from `BellmanDiffusion`'s own settings.
-
-    Tables have more columns and edges than a default network can draw. On a grid of categories noise
-    far below the distance of its points says nothing new. Numbers need no waves of x, with a smaller
-    rate few rows end nearer to the best weights, and larger steps of the dynamics forget more of what
-    the network gets wrong. With few columns there is less to forget, and larger steps leave the thin
-    shapes that such tables can have (two moons: W1 1.30 × the floor with them, 1.10 × without).
-    """
-    size = {"width": 256, "group_size": 256}
-    if schema.is_discrete:
-        return size | {"max_iter": 6000, "sigma_min": 0.1}
-    learning = {"max_iter": 5000, "learning_rate": 1e-3, "n_frequencies": 0, "sigma_min": 0.03}
-    if len(schema.columns) < _MANY_COLUMNS:
-        return size | learning
-    return size | learning | {"step_size": 0.3, "n_corrections": 2}
 
 
 def digest(frame: pd.DataFrame) -> str:

@@ -14,6 +14,7 @@ from bellman_diffusion.training.files import write_atomically
 _SEPARATORS = (",", ";", "\t", "|")
 _PARQUET = {".parquet", ".pq"}
 _LOOKED_AT = 1_000_000
+_LINES_LOOKED_AT = 100
 
 
 def read_table(
@@ -38,9 +39,10 @@ def read_table(
     text = _decoded(content, path, encoding)
     if not text.strip():
         raise InvalidInputError(f"{path} is empty: a table needs a header and rows")
-    separator = separator or _separator(text)
+    separator = _separator(text) if separator is None else _given(separator)
     _check_lines(text, separator, path)
     names = _first_line(text, separator)
+    _check_separator(text, separator, names, path)
     if header:
         _check_names(names, path)
     try:
@@ -97,6 +99,30 @@ def _decoded(content: bytes, path: Path, encoding: str) -> str:
 def _separator(text: str) -> str:
     """The sign that cuts the first line into most parts; a comma where none does."""
     return max(_SEPARATORS, key=lambda separator: len(_first_line(text, separator)))
+
+
+def _given(separator: str) -> str:
+    """A separator as typed: a tab is hard to type in a shell."""
+    found = {"\\t": "\t", "tab": "\t"}.get(separator, separator)
+    if len(found) != 1 or found in '"\r\n':
+        raise InvalidInputError(
+            f"--separator {separator!r}: one sign is needed, such as ',' or ';' (a tab is 'tab')"
+        )
+    return found
+
+
+def _check_separator(text: str, separator: str, names: list[str], path: Path) -> None:
+    """One column whose every line another sign cuts alike was separated by the wrong sign."""
+    if len(names) != 1:
+        return
+    lines = [line for line in text[:_LOOKED_AT].split("\n")[:_LINES_LOOKED_AT] if line]
+    for other in _SEPARATORS:
+        counts = {len(_first_line(line, other)) for line in lines}
+        if other != separator and len(counts) == 1 and counts.pop() > 1:
+            raise InvalidInputError(
+                f"{path} has one column when fields are separated by {separator!r}, and several by "
+                f"{other!r}: give --separator {other!r}"
+            )
 
 
 def _first_line(text: str, separator: str) -> list[str]:

@@ -26,6 +26,8 @@ _FAR_OUT = 5.0
 _COARSE = 0.1
 # The largest magnitude that can be squared and summed.
 _LARGEST = 1e100
+# The largest whole number up to which float64 has them all.
+_LARGEST_WHOLE = 2**53
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,10 @@ class Column:
     """Categories, in the order of their names."""
     form: str = ""
     """Dates that are text: how they are written."""
+    categories: tuple[Any, ...] = ()
+    """Of pandas' categorical columns: all categories, in their order, those without a row too."""
+    ordered: bool = False
+    """Of pandas' categorical columns: whether the order means something."""
     deviation: float = 0.0
     """Numbers and dates: the standard deviation."""
     heavy_tailed: bool = False
@@ -103,7 +109,9 @@ class Schema:
     @classmethod
     def from_json(cls, values: list[dict[str, Any]]) -> "Schema":
         """What `to_json` gave."""
-        rows: list[dict[str, Any]] = [v | {"levels": tuple(v["levels"])} for v in values]
+        rows: list[dict[str, Any]] = [
+            v | {name: tuple(v.get(name, ())) for name in ("levels", "categories")} for v in values
+        ]
         return cls(tuple(Column(**row) for row in rows))
 
 
@@ -130,12 +138,22 @@ def _column(values: Any, kind: str | None) -> Column:
     chosen = _kind(present) if kind is None else kind
     missing = 1 - len(present) / len(values)
     dtype = str(values.dtype)
-    if chosen == "boolean":
-        return Column(name, "boolean", dtype, missing, levels=_levels(present))
-    if chosen == "category":
-        return Column(name, "category", dtype, missing, levels=_levels(present))
+    if chosen in ("boolean", "category"):
+        kind_found: Kind = "boolean" if chosen == "boolean" else "category"
+        levels = _levels(present)
+        if not isinstance(values.dtype, pd.CategoricalDtype):
+            return Column(name, kind_found, dtype, missing, levels=levels)
+        categories, ordered = tuple(_plain(values.dtype.categories)), bool(values.dtype.ordered)
+        return Column(
+            name, kind_found, dtype, missing, levels=levels, categories=categories, ordered=ordered
+        )
     form = _date_form(present) if chosen == "date" else ""
     numbers = as_numbers(present, name, chosen, form)
+    if chosen == "integer" and np.abs(numbers).max() >= _LARGEST_WHOLE:
+        raise InvalidInputError(
+            f"column {name!r} holds whole numbers beyond 2⁵³, which cannot be told apart: leave it out "
+            f"(--drop {name}), or give --type {name}=category where they name things"
+        )
     step = _step(numbers, chosen)
     return Column(
         name=name,
@@ -184,7 +202,9 @@ def from_days(days: np.ndarray, column: Column) -> pd.Series:
     if column.dtype.startswith("datetime64"):
         dtype: Any = pd.api.types.pandas_dtype(column.dtype)
         zone = getattr(dtype, "tz", None)
-        moments = moments if zone is None else moments.dt.tz_localize(zone, ambiguous=True)
+        if zone is not None:
+            # An hour that a change of clocks leaves out is the next that there is.
+            moments = moments.dt.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
         return moments.astype(dtype)
     whole = column.step == round(column.step) and column.low == round(column.low)
     form = column.form or ("%Y-%m-%d" if whole else "%Y-%m-%d %H:%M:%S")
@@ -211,8 +231,14 @@ def _kind(present: pd.Series) -> str:
         return "integer"
     if pd.api.types.is_numeric_dtype(present):
         numbers = present.to_numpy(np.float64)
-        return "integer" if np.all(numbers == np.round(numbers)) else "number"
+        return _kind_of_numbers(numbers)
     return _kind_of_text(present)
+
+
+def _kind_of_numbers(numbers: np.ndarray) -> str:
+    """Very large ones are all whole, which says nothing."""
+    whole = np.all(numbers == np.round(numbers)) and np.abs(numbers).max() < _LARGEST_WHOLE
+    return "integer" if whole else "number"
 
 
 def _kind_of_text(present: pd.Series) -> str:
@@ -222,7 +248,7 @@ def _kind_of_text(present: pd.Series) -> str:
     numbers: Any = pd.to_numeric(text, errors="coerce")
     share = float(numbers.notna().mean())
     if share == 1:
-        return "integer" if np.all(numbers == np.round(numbers)) else "number"
+        return _kind_of_numbers(numbers.to_numpy(np.float64))
     if share >= _MOSTLY_NUMBERS:
         bad = text[numbers.isna()]
         raise InvalidInputError(
@@ -247,8 +273,24 @@ def _are_dates(text: pd.Series) -> bool:
     return bool(pd.to_datetime(first, errors="coerce", format="mixed").notna().all())
 
 
+def _plain(values: Any) -> list[Any]:
+    return [v.item() if isinstance(v, np.generic) else v for v in values.tolist()]
+
+
 def _levels(present: pd.Series) -> tuple[Any, ...]:
-    values = [v.item() if isinstance(v, np.generic) else v for v in present.unique().tolist()]
+    try:
+        values = _plain(present.unique())
+    except TypeError as error:
+        raise InvalidInputError(
+            f"column {present.name!r} holds {type(present.iloc[0]).__name__}s, which are no values of "
+            f"a table: leave it out (--drop {present.name})"
+        ) from error
+    strange = [v for v in values if not isinstance(v, str | bool | int | float)]
+    if strange:
+        raise InvalidInputError(
+            f"column {present.name!r} holds {strange[0]!r} as a category: make text of its values, or "
+            f"give --type {present.name}=date where they are dates"
+        )
     try:
         return tuple(sorted(values))
     except TypeError:  # numbers and text in one column

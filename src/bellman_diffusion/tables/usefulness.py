@@ -13,6 +13,8 @@ from bellman_diffusion.tables.schema import Schema
 
 # Of categories the trees can take.
 _MOST_LEVELS = 255
+# Each level of a target is a tree in every round.
+_MOST_FORETOLD = 100
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,27 @@ def usefulness(
     schema: Schema,
     target: str | None = None,
 ) -> Usefulness | None:
-    """Foretell one column from the others; None where there is nothing to foretell it from."""
+    """Foretell one column from the others.
+
+    None where there is nothing to foretell it from, or nothing to foretell: the last column, which is
+    taken where none is named, may be missing nearly everywhere or have too many levels.
+    """
     column = schema[target] if target is not None else schema.columns[-1]
     others = [c for c in schema.columns if c.name != column.name]
     if not others:
         return None
     frames = [_with_target(frame, column.name) for frame in (synthetic, learned, held_out)]
+    problem = None
     if min(map(len, frames)) < 2:
-        raise InvalidInputError(f"column {column.name!r} is missing in nearly every row")
+        problem = f"column {column.name!r} is missing in nearly every row"
+    elif len(column.levels) > _MOST_FORETOLD:
+        problem = (
+            f"column {column.name!r} has {len(column.levels)} levels, more than trees foretell"
+        )
+    if problem is not None:
+        if target is None:
+            return None
+        raise InvalidInputError(f"{problem}: name another --target")
     categorical = [c.is_discrete and len(c.levels) < _MOST_LEVELS for c in others]
     inputs = [_inputs(frame, others) for frame in frames]
     if column.is_discrete:
@@ -55,7 +70,12 @@ def usefulness(
     for x, y in zip(inputs[:2], answers[:2], strict=True):
         if len(np.unique(y)) < 2:
             return None
-        model = kind(categorical_features=categorical, random_state=0).fit(x, y)
+        # The rows that trees would stop by are drawn by class, which a class of one row does not allow.
+        model = kind(
+            categorical_features=categorical,
+            early_stopping=False if column.is_discrete else "auto",
+            random_state=0,
+        ).fit(x, y)
         scores.append(float(model.score(inputs[2], answers[2])))
     figure = "accuracy" if column.is_discrete else "R²"
     return Usefulness(column.name, figure, *scores)

@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from bellman_diffusion.training.loop import train
 from bellman_diffusion.training.optimiser import TrainState
 
-# Stop after this share of the planned steps without a better loss.
-_PATIENCE = 0.25
+# Without a better loss training goes on for as long again as the best took, between these shares of the
+# planned steps.
+_LEAST_PATIENCE, _MOST_PATIENCE = 0.1, 0.25
 
 
 class WatchedState(NamedTuple):
@@ -60,7 +62,12 @@ def train_until_best(
         WatchedState(state, state.average, jnp.asarray(jnp.inf), zero, zero),
         n_steps,
         chunk_steps,
-        enough=lambda s: int(s.step) - int(s.best_step) >= max(chunk_steps, _PATIENCE * n_steps),
+        enough=lambda s: int(s.step) - int(s.best_step) >= _patience(s, n_steps, chunk_steps),
         **options,
     )
     return last.state._replace(average=last.best), figures, int(last.best_step)
+
+
+def _patience(state: WatchedState, n_steps: int, chunk_steps: int) -> float:
+    share = np.clip(int(state.best_step) / n_steps, _LEAST_PATIENCE, _MOST_PATIENCE)
+    return max(chunk_steps, share * n_steps)
