@@ -53,7 +53,7 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
     preset : "default" or "paper"
         The recipe to start from: what works best, or the paper's Algorithms 1 and 2. Every other
         setting left at None takes the preset's value (see `bellman_diffusion.recipe.Recipe`).
-    field, width, depth, n_frequencies
+    field, width, depth, n_frequencies, waves
         The networks.
     objective, kernel, slice_law, unit_slices, epsilon, kernel_growth, pairs, n_slices, jitter, \
 sigma_min, sigma_max, group_size
@@ -94,6 +94,7 @@ sigma_min, sigma_max, group_size
         width: Any = None,
         depth: Any = None,
         n_frequencies: Any = None,
+        waves: Any = None,
         objective: Any = None,
         kernel: Any = None,
         slice_law: Any = None,
@@ -125,6 +126,7 @@ sigma_min, sigma_max, group_size
         self.width = width
         self.depth = depth
         self.n_frequencies = n_frequencies
+        self.waves = waves
         self.objective = objective
         self.kernel = kernel
         self.slice_law = slice_law

@@ -94,6 +94,7 @@ def build_field(recipe: Recipe, covariance: Float[Array, "dim dim"], key: Key[Ar
         width=recipe.width,
         depth=recipe.depth,
         n_frequencies=recipe.n_frequencies,
+        waves=recipe.waves,
     )
 
 

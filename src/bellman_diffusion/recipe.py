@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.fields import Waves
 from bellman_diffusion.matching import SliceLaw
 
 Preset = Literal["default", "paper"]
@@ -28,7 +29,9 @@ class Recipe:
     depth: int = 3
     """Hidden layers."""
     n_frequencies: int = 16
-    """Fourier features of x (noise-conditional fields only)."""
+    """Fourier features of x, or of each coordinate of it (noise-conditional fields only)."""
+    waves: Waves = "random"
+    """Fourier features along random directions, or along the axes, where data stand on a grid."""
 
     objective: Literal["denoising", "sliced-trace", "exact-trace"] = "denoising"
     """Denoising regression, or the paper's losses with a sliced or an exact trace."""

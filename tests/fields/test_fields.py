@@ -31,6 +31,9 @@ FIELDS = {
     "pair": NetworkPair.create(jax.random.key(1), 2, 16, 2),
     "conservative": ConservativeField.create(jax.random.key(2), 2, 16, 2),
     "noise-conditional": NOISE_PAIR.at(0.3),
+    "waves along the axes": NoiseConditionalPair.create(
+        jax.random.key(4), jnp.eye(2), FieldScale(1, 2.0, 5.0), n_frequencies=5, waves="axes"
+    ).at(0.3),
 }
 
 
@@ -110,3 +113,14 @@ def test_evaluate_gives_each_row_the_same_result_in_any_company():
     x = np.random.default_rng(2).normal(size=(1500, 2)).astype(np.float32)
     whole = evaluate_score(FIELDS["pair"], x)
     np.testing.assert_array_equal(whole[1200:1210], evaluate_score(FIELDS["pair"], x[1200:1210]))
+
+
+def test_waves_along_the_axes_tell_the_points_of_a_grid_apart():
+    """Each wave is of one coordinate; each coordinate has them from slow to quick."""
+    pair = FIELDS["waves along the axes"].pair
+    frequencies = np.asarray(pair.x_frequencies)
+    assert frequencies.shape == (10, 2)
+    assert np.all(np.count_nonzero(frequencies, axis=1) == 1)
+    for axis in range(2):
+        along = frequencies[:, axis][frequencies[:, axis] > 0]
+        np.testing.assert_allclose(along, np.geomspace(1, 24, 5), rtol=1e-5)

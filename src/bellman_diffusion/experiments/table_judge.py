@@ -18,6 +18,7 @@ from bellman_diffusion.tables.coding import Transform
 from bellman_diffusion.tables.encoder import TableEncoder
 from bellman_diffusion.tables.metric import MetricSpace
 from bellman_diffusion.tables.schema import find_schema
+from bellman_diffusion.tables.settings import table_settings
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,10 @@ def draw(
     schema = find_schema(parts.training)
     encoder = TableEncoder.fit(parts.learned, schema, transform, rng)
     rows, others = encoder.encode(parts.learned, rng), encoder.encode(parts.validation, rng)
+    settings = table_settings(schema, parts.learned)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        coordinates = model(Task(rows, others, schema, n, seed, max_iter))
+        coordinates = model(Task(rows, others, settings, n, seed, max_iter))
     coordinates = coordinates[np.all(np.isfinite(coordinates), axis=1)]
     if len(coordinates) < 0.9 * n:
         raise BellmanError(f"{n - len(coordinates)} of {n} rows are not finite")

@@ -16,8 +16,6 @@ from bellman_diffusion.baselines import (
     ScoreFlowSettings,
 )
 from bellman_diffusion.estimator import BellmanDiffusion
-from bellman_diffusion.tables.schema import Schema
-from bellman_diffusion.tables.settings import table_settings
 
 # In standard deviations of the columns; with 0.1 a third of the paths on Abalone are lost.
 _LEAST_JITTER = 0.3
@@ -28,7 +26,8 @@ class Task(NamedTuple):
 
     rows: Float[np.ndarray, "n dim"]
     validation: Float[np.ndarray, "m dim"]
-    schema: Schema
+    settings: dict[str, Any]
+    """What `bellman fit` would take for the table."""
     n_drawn: int
     seed: int
     max_iter: int | None
@@ -45,7 +44,7 @@ Model = Callable[[Task], Float[np.ndarray, "k dim"]]
 
 def default(task: Task, **changes: Any) -> Float[np.ndarray, "k dim"]:
     """Ours, with the settings that `bellman fit` takes."""
-    settings = table_settings(task.schema) | changes | task.steps
+    settings = task.settings | changes | task.steps
     model = BellmanDiffusion(random_state=task.seed, **settings)
     model.fit(task.rows, validation=task.validation)
     return model.sample_paths(task.n_drawn, task.seed, max_lost=1.0).x

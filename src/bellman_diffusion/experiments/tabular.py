@@ -86,7 +86,7 @@ def run_model(
         parts = split(frame, groups, seed)
         schema = find_schema(parts.training)
         transform = choice or choose_transform(
-            parts.learned, parts.validation, schema, seed, table_settings(schema)
+            parts.learned, parts.validation, schema, seed, table_settings(schema, parts.learned)
         )
         cell = run_cell(MODELS[model], transform, parts, seed, settings)
         return cell | {"transform": transform}

@@ -6,7 +6,7 @@ from bellman_diffusion.fields.evaluate import evaluate, evaluate_score
 from bellman_diffusion.fields.exact import KernelField
 from bellman_diffusion.fields.guided import GuidedPair
 from bellman_diffusion.fields.network_pair import NetworkPair
-from bellman_diffusion.fields.noise_conditional import FieldScale, NoiseConditionalPair
+from bellman_diffusion.fields.noise_conditional import FieldScale, NoiseConditionalPair, Waves
 
 __all__ = [
     "AbstractField",
@@ -17,6 +17,7 @@ __all__ = [
     "KernelField",
     "NetworkPair",
     "NoiseConditionalPair",
+    "Waves",
     "at_noise",
     "evaluate",
     "evaluate_score",

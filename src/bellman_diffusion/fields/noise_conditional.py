@@ -10,8 +10,11 @@ what is known in advance is added: the score of a normal law with the data's cov
 So the network learns what is not normal about the data: with few rows it starts from a good guess, and
 where columns depend on each other almost exactly it need not learn that.
 
-Random Fourier features of x let the network draw edges that are sharp at the smallest σ.
+Fourier features of x let the network draw edges that are sharp at the smallest σ: waves along random
+directions, or along each axis, from slow ones to those that tell the points of a grid apart.
 """
+
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -23,6 +26,10 @@ from bellman_diffusion.fields.base import AbstractField, AbstractNoiseField
 from bellman_diffusion.fields.networks import mlp
 
 _N_SIGMA_FREQUENCIES = 8
+# Of waves along the axes, in radians to a standard deviation.
+_SLOWEST, _FASTEST = 1.0, 24.0
+
+Waves = Literal["random", "axes"]
 
 
 class FieldScale(eqx.Module):
@@ -66,15 +73,17 @@ class NoiseConditionalPair(AbstractNoiseField):
         width: int = 128,
         depth: int = 3,
         n_frequencies: int = 16,
+        waves: Waves = "random",
     ) -> "NoiseConditionalPair":
         """A random network with `depth` hidden layers of `width` units."""
         dim = covariance.shape[0]
         variances, axes = jnp.linalg.eigh(covariance)
         key_net, key_x, key_sigma = jax.random.split(key, 3)
-        n_features = dim + 2 * n_frequencies + 2 * _N_SIGMA_FREQUENCIES
+        x_frequencies = _frequencies(key_x, n_frequencies, dim, waves)
+        n_features = dim + 2 * len(x_frequencies) + 2 * _N_SIGMA_FREQUENCIES
         return cls(
             network=mlp(key_net, n_features, 1 + dim, width, depth),
-            x_frequencies=2.0 * jax.random.normal(key_x, (n_frequencies, dim)) / dim**0.5,
+            x_frequencies=x_frequencies,
             sigma_frequencies=jax.random.normal(key_sigma, (_N_SIGMA_FREQUENCIES,)),
             axes=axes,
             # Rounding leaves an eigenvalue of zero a little below it.
@@ -114,6 +123,15 @@ class NoiseConditionalPair(AbstractNoiseField):
         blur = jnp.exp(-0.5 * jnp.sum(x_frequencies**2, axis=1) * sigma**2 / (1 + sigma**2))
         waves = [blur * jnp.sin(phase), blur * jnp.cos(phase)]
         return jnp.concatenate([y, *waves, jnp.sin(phase_sigma), jnp.cos(phase_sigma)])
+
+
+def _frequencies(
+    key: Key[Array, ""], n_frequencies: int, dim: int, waves: Waves
+) -> Float[Array, "features dim"]:
+    if waves == "axes":
+        along_each = jnp.geomspace(_SLOWEST, _FASTEST, n_frequencies)
+        return jnp.kron(along_each[:, None], jnp.eye(dim))
+    return 2.0 * jax.random.normal(key, (n_frequencies, dim)) / dim**0.5
 
 
 class FieldAtNoise(AbstractField):

@@ -106,7 +106,7 @@ class TableModel:
         learned, held_out = (frame.iloc[rows] for rows in self.split(len(frame)))
         others = held_out if len(held_out) >= _LEAST_HELD_OUT else None
         changes = {name: value for name, value in self.settings.items() if value is not None}
-        settings = table_settings(self.schema_) | changes
+        settings = table_settings(self.schema_, learned) | changes
         # Before any work: what is wrong with a setting is said at once.
         resolve("default", settings)
         transform: Any = self.transform
