@@ -11,6 +11,7 @@ from bellman_diffusion.metrics import (
     wasserstein_1,
     wasserstein_2,
 )
+from bellman_diffusion.metrics.aggregate import median_ratio_interval
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -79,3 +80,16 @@ def test_copies_are_told_from_fresh_rows():
 def test_ties_count_half():
     same = np.zeros((5, 1))
     assert closest_record_share(same, same, same) == 0.5
+
+
+def test_ratios_of_medians_know_how_sure_they_are():
+    """Narrow samples give a narrow interval, wide ones one that holds 1."""
+    narrow = np.linspace(0.99, 1.01, 21)
+    low, high = median_ratio_interval(2 * narrow, narrow)
+    assert 1.96 < low < 2 < high < 2.04
+    never, soon = np.full(10, np.inf), np.full(10, 5.0)
+    assert median_ratio_interval(never, soon) == (np.inf, np.inf)
+    assert median_ratio_interval(never, never) == (1.0, 1.0)
+    wide = np.array([1.0, 1.0, 2.0, 8.0, 9.0])
+    low, high = median_ratio_interval(wide, wide)
+    assert low < 1 < high

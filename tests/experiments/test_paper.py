@@ -92,12 +92,40 @@ def test_figures_that_a_thinned_run_lacks_are_no_errors(part, path):
         assert "None" not in finding.evidence + finding.ours
 
 
-def test_ours_solving_what_c51_never_does_is_better():
+def faster(ours, c51, paper=(None,) * 5):
+    """The verdict of the claim of speed, for the steps that five seeds of each took."""
+    row = {}
+    for name, steps in (("bellman", ours), ("c51", c51), ("bellman-paper", paper)):
+        median = sorted(float("inf") if s is None else s for s in steps)[2]
+        row[name] = {
+            "first_solved": list(steps),
+            "median_steps": None if median == float("inf") else median,
+        }
     summary = json.loads((PUBLISHED / "cartpole" / "cartpole.json").read_text())
-    summary["best"]["c51"]["median_steps"] = None
-    found = {c.text: f for c, f in ledger_rows({"cartpole": summary})}["Learns faster than C51"]
-    assert found.verdict == "better"
-    assert "C51 never" in found.evidence
+    for setting in ("plain", "best"):
+        summary[setting] = {name: summary[setting][name] | row[name] for name in row}
+    return {c.text: f for c, f in ledger_rows({"cartpole": summary})}["Learns faster than C51"]
+
+
+def test_speed_is_claimed_only_beyond_what_seeds_explain():
+    never = faster((5, 5, 5, 5, 6), (None,) * 5)
+    assert never.verdict == "better"
+    assert "C51 never" in never.evidence
+    assert "∞ × (∞ to ∞)" in never.ours
+    assert faster((5, 5, 5, 5, 5), (7, 8, 8, 9, 9), paper=(5,) * 5).verdict == "reproduced"
+    # Medians differ by half; so do the seeds.
+    assert faster((4, 4, 6, 9, 9), (5, 5, 9, 10, 10)).verdict == "not reproduced"
+    assert faster((None,) * 5, (None,) * 5).verdict == "not reproduced"
+
+
+def test_published_seeds_are_those_of_the_command():
+    """Results in the repository come from `bellman reproduce all`."""
+    for part in PARTS:
+        path = PUBLISHED / part.name / f"{part.name}.json"
+        found = json.loads(path.read_text())
+        if "seeds" in part.options and "seeds" in found:
+            first = part.options["seed"]
+            assert found["seeds"] == list(range(first, first + part.options["seeds"])), part.name
 
 
 def fake(name, calls, fail=()):

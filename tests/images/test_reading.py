@@ -149,3 +149,14 @@ def test_idx_files_that_are_damaged(tmp_path, content, reason):
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(InvalidInputError, match=reason):
         read_idx(tmp_path / "a")
+
+
+def test_what_a_system_hides_beside_images_is_no_image(tmp_path, grey):
+    for k, image in enumerate(grey):
+        Image.fromarray(image).save(tmp_path / f"{k:02}.png")
+    (tmp_path / ".thumbnails").mkdir()
+    Image.fromarray(grey[0]).save(tmp_path / ".thumbnails" / "0.png")
+    (tmp_path / "._00.png").write_bytes(b"not an image")
+    found = read_images(tmp_path)
+    assert len(found.images) == len(grey)
+    assert found.labels is None

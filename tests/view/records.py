@@ -3,7 +3,7 @@
 import numpy as np
 
 from bellman_diffusion.view.episode import N_POINTS, Episode, Laws, episode_to_json
-from bellman_diffusion.view.packing import pack
+from bellman_diffusion.view.packing import pack, pack_points
 
 
 def made_episode(name="ours", n_steps=12, n_actions=2, terminated=True):
@@ -47,9 +47,9 @@ def samples_record(n_frames=5):
         "run": "runs/moons",
         "columns": ["a", "b"],
         "n_steps": n_frames,
-        "samples": pack(rng.normal(size=(50, 2))),
-        "data": pack(rng.normal(size=(60, 2))),
-        "paths": pack(rng.normal(size=(n_frames, 40, 2))),
+        "samples": pack_points(rng.normal(size=(50, 2))),
+        "data": pack_points(rng.normal(size=(60, 2))),
+        "paths": pack_points(rng.normal(size=(n_frames, 40, 2))),
         "levels": [3.0, 1.0, 0.3, 0.1, 0.03],
         "window": [[-3.0, 3.0], [-3.0, 3.0]],
         "fields": {

@@ -19,7 +19,7 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.tables import TableModel
 from bellman_diffusion.view.episode import action_names, episode_to_json, followed, sure_until
 from bellman_diffusion.view.lookahead import look_ahead, simulated_outcomes, table_outcomes
-from bellman_diffusion.view.packing import pack, pack_frames, rounded
+from bellman_diffusion.view.packing import pack, pack_frames, pack_points, rounded
 from bellman_diffusion.view.page import render_view
 from bellman_diffusion.view.planners import worst_mean
 from bellman_diffusion.view.record import record_run
@@ -35,8 +35,8 @@ def lake(tmp_path_factory):
 
 
 def unpacked(packed):
-    values = np.frombuffer(base64.b64decode(packed["data"]), "<i2") * packed["scale"]
-    return values.reshape(packed["shape"])
+    values = np.frombuffer(base64.b64decode(packed["data"]), "<i2").reshape(packed["shape"])
+    return values * np.array(packed["scale"]) + np.array(packed.get("offset", 0.0))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
@@ -44,6 +44,16 @@ def test_packing_keeps_numbers_to_a_hair_of_the_largest(values):
     array = np.array(values)
     error = np.abs(unpacked(pack(array)) - array)
     assert np.all(error <= np.abs(array).max() / 2**15 + 1e-300)
+
+
+def test_points_are_packed_by_column():
+    """A column of small numbers stays fine beside one of large numbers."""
+    rng = np.random.default_rng(0)
+    points = np.stack([rng.uniform(0, 1, 100), rng.uniform(1e6, 1.001e6, 100)], axis=1)
+    error = np.abs(unpacked(pack_points(points)) - points).max(axis=0)
+    assert np.all(error <= np.ptp(points, axis=0) / 60_000)
+    constant = unpacked(pack_points(np.full((3, 2), 7.0)))
+    np.testing.assert_array_equal(constant, 7.0)
 
 
 def test_equal_frames_are_kept_once():

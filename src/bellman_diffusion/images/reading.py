@@ -38,7 +38,7 @@ def read_images(path: Path, labels: Path | None = None) -> Pictures:
         found = _read_folder(path)
     elif not path.exists():
         raise InvalidInputError(f"there is no folder or file {path}")
-    elif path.suffix == ".npz":
+    elif path.suffix.lower() == ".npz":
         found = _read_npz(path)
     else:
         found = Pictures(_checked(read_idx(path), path), None, [])
@@ -53,7 +53,7 @@ def read_images(path: Path, labels: Path | None = None) -> Pictures:
 
 def _read_folder(path: Path) -> Pictures:
     # Hidden and empty folders are no classes.
-    folders = sorted(p for p in path.iterdir() if p.is_dir() and _pictures_in(p))
+    folders = sorted(p for p in path.iterdir() if p.is_dir() and not _hidden(p) and _pictures_in(p))
     sources = [(p, k) for k, folder in enumerate(folders) for p in _pictures_in(folder)]
     labels = np.array([k for _, k in sources])
     beside = _pictures_in(path)
@@ -82,7 +82,12 @@ def _read_folder(path: Path) -> Pictures:
 
 
 def _pictures_in(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() in _ENDINGS)
+    return sorted(p for p in folder.iterdir() if p.suffix.lower() in _ENDINGS and not _hidden(p))
+
+
+def _hidden(path: Path) -> bool:
+    """As the thumbnails that some systems leave beside images."""
+    return path.name.startswith(".")
 
 
 def _open(file: Path) -> UInt8[np.ndarray, "..."]:

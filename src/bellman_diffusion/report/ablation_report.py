@@ -6,7 +6,7 @@ from typing import Any
 from bellman_diffusion.experiments.ablation import POINTS, PRESETS
 from bellman_diffusion.experiments.uci_cases import CASES
 from bellman_diffusion.report.figure import new_figure, save_figure
-from bellman_diffusion.report.page import Section, Table, write_page
+from bellman_diffusion.report.page import Section, Table, with_error, write_page
 
 _TITLES = {"paper": "paper preset, stabilised", "default": "default"}
 
@@ -92,7 +92,8 @@ def draw_ablation(path: Path, summary: dict[str, Any]) -> Path:
 def _figure(f: dict[str, Any]) -> str:
     if f["w1"] is None:
         return f"no rows for {f['failed']} seed(s)"
-    return f"{f['w1']:.3f} ± {f.get('w1_error') or 0:.3f} ({f['w1_over_floor']:.2f} × floor)"
+    w1 = with_error(f["w1"], [cell.get("w1") for cell in f["per_seed"]], ".3f")
+    return f"{w1} ({f['w1_over_floor']:.2f} × floor)"
 
 
 def _tables(summary: dict[str, Any]) -> list[str]:

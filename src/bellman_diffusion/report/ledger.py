@@ -15,13 +15,15 @@ def ledger_rows(results: Mapping[str, Summary]) -> list[tuple[Claim, Finding]]:
     return [(claim, _finding(claim, results.get(claim.part))) for claim in CLAIMS]
 
 
-def ledger_table(results: Mapping[str, Summary]) -> Table:
-    """For pages."""
+def ledger_table(results: Mapping[str, Summary], part: str | None = None) -> Table:
+    """For pages; of one experiment's claims where its name is given."""
     header = ("place", "claim", "the paper", "ours", "verdict", "evidence")
     rows = [
-        (c.place, c.text, c.paper, f.ours, f.verdict, f.evidence) for c, f in ledger_rows(results)
+        (c.place, c.text, c.paper, f.ours, f.verdict, f.evidence)
+        for c, f in ledger_rows(results)
+        if part in (None, c.part)
     ]
-    return Table(header, rows)
+    return Table(header, rows, of_words=True)
 
 
 def verdict_counts(rows: Sequence[tuple[Claim, Finding]]) -> dict[str, int]:

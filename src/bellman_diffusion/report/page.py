@@ -17,6 +17,8 @@ class Table:
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    of_words: bool = False
+    """Sentences read from the left; numbers stand under each other."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,15 @@
-"""The whole paper on one page: the ledger of its claims, then every experiment in its order."""
+"""The whole paper on one page: the ledger of its claims, then every experiment in its order.
+
+Each experiment has its command and time, what the paper says of it with our finding and verdict, our
+figures with their errors, and its pictures.
+"""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bellman_diffusion.data.toy import TOY_SETS
 from bellman_diffusion.experiments.paper import PARTS, Part
 from bellman_diffusion.report.ablation_report import ablation_table, ablation_verdict
 from bellman_diffusion.report.bellman_report import (
@@ -93,13 +98,19 @@ def _sections(
 ) -> list[Section]:
     if summary is None:
         return [Section(part.title, f"Not run. {run.get('error', '')}")]
-    first, *others = _SHOWN[part.name]
-    how = f" Made by {run['command']}" if "command" in run else ""
+    how = f"Made by {run['command']}" if "command" in run else ""
     how += f", in {run['seconds'] / 60:.1f} minutes." if "seconds" in run else "." if how else ""
-    files = sorted((out / part.name / "figures").glob("*.png"))
+    files = sorted((out / part.name / "figures").glob("*.png"), key=_place_in_paper)
     pictures = [(file, f"{part.title}: {file.stem.replace('-', ' ')}") for file in files]
     return [
-        Section(part.title, first.text(summary) + how, first.table(summary)),
-        *(Section("", other.text(summary), other.table(summary)) for other in others),
+        Section(part.title, how, ledger_table({part.name: summary}, part.name)),
+        *(Section("", shown.text(summary), shown.table(summary)) for shown in _SHOWN[part.name]),
         Section("", pictures=pictures),
     ]
+
+
+def _place_in_paper(picture: Path) -> tuple[int, str]:
+    """Figures of one experiment by the paper's order of the synthetic sets, else by name."""
+    names = [toy.name for toy in TOY_SETS]
+    found = [k for k, name in enumerate(names) if picture.stem.startswith(name)]
+    return (found[0] if found else 0), picture.stem

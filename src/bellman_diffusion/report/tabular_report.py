@@ -8,7 +8,7 @@ import numpy as np
 from bellman_diffusion.experiments.table_models import MODELS
 from bellman_diffusion.experiments.uci_cases import CASES
 from bellman_diffusion.report.figure import new_figure, save_figure
-from bellman_diffusion.report.page import Section, Table, write_page
+from bellman_diffusion.report.page import Section, Table, with_error, write_page
 
 _TITLES = {
     "bellman": "ours (default)",
@@ -149,10 +149,10 @@ def _row(name: str, model: str, f: dict[str, Any]) -> tuple[str, ...]:
     return (
         CASES[name].title,
         _TITLES[model],
-        f"{f['w1']:.3f} ± {f.get('w1_error') or 0:.3f}",
+        with_error(f["w1"], [cell.get("w1") for cell in f["per_seed"]], ".3f"),
         f"{f['w1_floor']:.3f}",
         f"{f['w1_over_floor']:.3f}",
-        f"{f['mmd']:.2f} ± {f.get('mmd_error') or 0:.2f}",
+        with_error(f["mmd"], [cell.get("mmd") for cell in f["per_seed"]], ".2f"),
         f"{f['mmd_floor']:.2f}",
         share,
         published.get(model, ""),

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.tables import TableModel
-from bellman_diffusion.view.packing import pack
+from bellman_diffusion.view.packing import pack, pack_points
 
 _N_POINTS = 800
 _N_PATHS = 400
@@ -36,9 +36,9 @@ def record_model(
         "name": run.resolve().name,
         "columns": list(names),
         "n_steps": len(paths),
-        "samples": pack(_points(samples, names)),
-        "data": None if real is None else pack(_points(real, names)),
-        "paths": pack(paths),
+        "samples": pack_points(_points(samples, names)),
+        "data": None if real is None else pack_points(_points(real, names)),
+        "paths": pack_points(paths),
         "levels": levels,
         "window": window.tolist(),
         "fields": None,

@@ -78,7 +78,8 @@ def record_planner(run: Path, seed: int, steps: int) -> Episode:
         terminated=bool(terminated),
         laws=_laws(planner, seen, outcomes),
         note=f"{meta['policy']} policy"
-        + (f", {meta['epsilon']:.0%} random actions" if meta["epsilon"] else ""),
+        + (f", {meta['epsilon']:.0%} random actions" if meta["epsilon"] else "")
+        + f"; returns are smoothed by σ = {meta['sigma']:.3g}",
         over=over,
     )
 

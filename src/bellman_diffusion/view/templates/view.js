@@ -12,7 +12,10 @@ function unpack(packed) {
   const bytes = Uint8Array.from(atob(packed.data), (c) => c.charCodeAt(0));
   const view = new DataView(bytes.buffer);
   const values = new Float64Array(bytes.length / 2);
-  for (let i = 0; i < values.length; i++) values[i] = view.getInt16(2 * i, true) * packed.scale;
+  // One scale, or one for each coordinate of a point.
+  const scale = [packed.scale].flat(), offset = [packed.offset || 0].flat();
+  for (let i = 0; i < values.length; i++)
+    values[i] = view.getInt16(2 * i, true) * scale[i % scale.length] + offset[i % offset.length];
   return values;
 }
 
@@ -40,10 +43,16 @@ function short(value) {
 function ticks(low, high, n) {
   const raw = (high - low) / n || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw);
-  const found = [];
-  for (let t = Math.ceil(low / step) * step; t <= high + 1e-9 * step; t += step) found.push(t);
-  return found.map((t) => (Math.abs(t) < 1e-9 * step ? 0 : t));
+  const steps = [0.5, 1, 2, 5, 10].map((k) => k * power);
+  const first = steps.findIndex((s) => s >= raw);
+  const multiples = (step) => {
+    const found = [];
+    for (let t = Math.ceil(low / step) * step; t <= high + 1e-9 * step; t += step) found.push(t);
+    return found.map((t) => (Math.abs(t) < 1e-9 * step ? 0 : t));
+  };
+  // One number alone is no scale.
+  const found = multiples(steps[first]);
+  return found.length > 2 ? found : multiples(steps[first - 1]);
 }
 
 // A chart with axes as wide as its holder, so that text has one size; `x` and `y` turn values into places.
