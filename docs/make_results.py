@@ -186,9 +186,7 @@ def tables_page() -> str:
     parts = [_table_1(), _ablation(), _usefulness()]
     return f"""{WIDE}# Tables (Section 5.2, Appendix F.2)
 
-Made by `make reproduce` on two CPU cores, on seeds that nothing was chosen on. The figures of ours were made before
-tables of numbers got their present settings (now: fewer and larger steps of the sampler, a larger rate), and are to be made
-again.
+Made by `make reproduce` on two CPU cores, on seeds that nothing was chosen on.
 
 {"".join(parts)}"""
 
