@@ -55,7 +55,6 @@ def commands():
 def folder(tmp_path, monkeypatch):
     """What the pages take as there: a table, images of two kinds, a policy."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
     rng = np.random.default_rng(0)
     length = rng.normal(0.5, 0.1, 400)
     rings = np.round(20 * length + rng.normal(0, 2, 400)).astype(int)

@@ -194,10 +194,12 @@ def _compile(recipe: Recipe, dim: int) -> _Compiled:
     init = eqx.filter_jit(lambda key, covariance: build_field(recipe, covariance, key))
     objective = build_objective(recipe)
     n_second = _second(recipe, recipe.batch_size)
+    # Clean points beyond the batch are only looked up.
+    n_first = max(recipe.batch_size, _group_size(recipe))
 
     def loss(field, _average, key, data, n_rows):
         key_1, key_2, key_loss = jax.random.split(key, 3)
-        x1 = data[jax.random.randint(key_1, (recipe.batch_size,), 0, n_rows)]
+        x1 = data[jax.random.randint(key_1, (n_first,), 0, n_rows)]
         x2 = data[jax.random.randint(key_2, (n_second,), 0, n_rows)]
         losses = objective(field, key_loss, x1, x2)
         figures = {"loss/gradient": losses.gradient, "loss/scalar": losses.scalar}
@@ -219,6 +221,10 @@ def _compile(recipe: Recipe, dim: int) -> _Compiled:
     return _Compiled(init, make_program(template, loss, _schedule(recipe), CHUNK_STEPS), validate)
 
 
+def _group_size(recipe: Recipe) -> int:
+    return recipe.group_size if recipe.objective == "denoising" else 1
+
+
 def _second(recipe: Recipe, n_first: int) -> int:
     """How many second points there are to so many first ones."""
     return n_first if recipe.pairs == "matched" else recipe.n_references
@@ -238,6 +244,7 @@ def _denoising(recipe: Recipe) -> DenoisingMatching:
         recipe.sigma_max,
         recipe.group_size,
         recipe.n_slices,
+        recipe.batch_size if recipe.group_size > recipe.batch_size else None,
     )
 
 

@@ -56,7 +56,8 @@ class Recipe:
     sigma_max: float = 3.0
     """The largest noise level (denoising only)."""
     group_size: int = 128
-    """Points that share their clean points in the noise's posterior mean; 1 is plain denoising."""
+    """Clean points that a noisy one may come from, in the noise's posterior mean: of a part of the
+    batch, of all of it, or of more rows than these; 1 is plain denoising."""
 
     max_iter: int = 4000
     """Training steps."""

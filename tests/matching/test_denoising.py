@@ -32,7 +32,7 @@ def minimiser(p, kernel):
     )
 
 
-@pytest.mark.parametrize("group_size", [1, 16])
+@pytest.mark.parametrize("group_size", [1, 16, 64])
 @pytest.mark.parametrize("kernel", ["isotropic", "sliced"])
 @pytest.mark.parametrize("dim", [1, 2])
 def test_targets_have_the_fields_of_p_sigma_as_conditional_means(dim, kernel, group_size):
@@ -44,8 +44,10 @@ def test_targets_have_the_fields_of_p_sigma_as_conditional_means(dim, kernel, gr
     def one(key):
         keys = jax.random.split(key, 4)
         x0, x2 = p.draw(keys[0], 64), p.draw(keys[1], 32)
-        x = x0 + SIGMA * jax.random.normal(keys[2], x0.shape)
-        s, g = loss.targets(keys[3], x, x0, x2, jnp.full(64, SIGMA))
+        # In a group of all clean points some need not have been perturbed.
+        n = 24 if group_size == 64 else 64
+        x = x0[:n] + SIGMA * jax.random.normal(keys[2], (n, dim))
+        s, g = loss.targets(keys[3], x, x0, x2, jnp.full(n, SIGMA))
         s_exact, g_exact = jax.vmap(field.scalar_and_gradient)(x)
         residual = jnp.concatenate([(s - s_exact)[:, None], g - g_exact], axis=1)
         return jnp.stack([jnp.mean(t(x[:, :1]) * residual, axis=0) for t in tests])
@@ -123,3 +125,23 @@ def test_more_slices_leave_the_mean_of_the_targets_and_lower_their_spread():
     joint_error = np.hypot(few.std(), many.std()) / 1500**0.5
     assert abs(few.mean() - many.mean()) < 4 * joint_error
     assert 1.75 < few.std() / many.std() < 2.25
+
+
+def test_a_group_beyond_the_batch_perturbs_the_batch_alone():
+    """The loss of 8 points among 32 is that of these points with the targets of all 32."""
+    p = bimodal(2)
+    x1, x2 = p.draw(jax.random.key(0), 32), p.draw(jax.random.key(1), 16)
+    pooled = DenoisingMatching(IsotropicKernel(), EPSILON, GROWTH, SIGMA, SIGMA, 32, 1, 8)
+    key = jax.random.key(2)
+    _, key_noise, key_kernel = jax.random.split(key, 3)
+    noise = SIGMA * jax.random.normal(key_noise, (8, 2))
+    field = minimiser(p, "isotropic")
+    scale = pooled.scale(2)(SIGMA)
+    wanted = []
+    for n in (noise, -noise):
+        x = x1[:8] + n
+        _, g_target = pooled.targets(key_kernel, x, x1, x2, jnp.full(8, SIGMA))
+        g = jax.vmap(field.gradient)(x)
+        wanted.append(jnp.mean(jnp.sum((g - g_target) ** 2, axis=1)) * (2 * SIGMA / scale) ** 2)
+    got = pooled(field, key, x1, x2).gradient
+    np.testing.assert_allclose(got, np.mean(wanted), rtol=1e-4)

@@ -12,7 +12,8 @@ the noise of the targets is ∓n/σ at two points that are nearly one, and cance
 gradient. κ is averaged over all x₂ of the batch. And n is
 replaced by E[n | x, {x₀}], its mean given x and the *set* of clean points in its group: which point
 of the set x came from is forgotten, and Bayes' rule gives the odds in closed form. By the tower rule
-the conditional mean given x is unchanged.
+the conditional mean given x is unchanged. The set may be larger than the batch: of independent draws,
+those that were not perturbed could have been as well.
 
 The kernel widens with the noise, variance = ε + growth·σ²: where p_σ is broad, s stays well above
 zero over all of it and no path of the sampler stalls in its tails.
@@ -32,7 +33,8 @@ class DenoisingMatching(AbstractObjective):
     """Regression of both fields of p_σ, for σ log-uniform in [sigma_min, sigma_max].
 
     `group_size` points share their clean points for the posterior mean of the noise; 1 gives plain
-    denoising. κ is averaged over `n_slices` draws of the kernel's directions.
+    denoising. Of the clean points the first `n_perturbed` are perturbed, or all. κ is averaged over
+    `n_slices` draws of the kernel's directions.
     """
 
     kernel: AbstractKernel
@@ -42,6 +44,7 @@ class DenoisingMatching(AbstractObjective):
     sigma_max: float = eqx.field(static=True)
     group_size: int = eqx.field(static=True, default=1)
     n_slices: int = eqx.field(static=True, default=1)
+    n_perturbed: int | None = eqx.field(static=True, default=None)
 
     def scale(self, dim: int) -> FieldScale:
         """The size of ρ_σ for standardised data, for the field's outputs and the loss weights."""
@@ -51,15 +54,16 @@ class DenoisingMatching(AbstractObjective):
         self,
         field: AbstractField | AbstractNoiseField,
         key: Key[Array, ""],
-        x1: Float[Array, "batch dim"],
+        x1: Float[Array, "clean dim"],
         x2: Float[Array, "others dim"],
     ) -> FieldLosses:
         """Both regression losses, each weighted to be of order one at every σ."""
         key_sigma, key_noise, key_kernel = jax.random.split(key, 3)
-        sigma = self._draw_sigma(key_sigma, x1.shape[0])
-        noise = sigma[:, None] * jax.random.normal(key_noise, x1.shape)
+        x = x1[: self.n_perturbed]
+        sigma = self._draw_sigma(key_sigma, x.shape[0])
+        noise = sigma[:, None] * jax.random.normal(key_noise, x.shape)
         # The twins share the kernel's directions too (the same key), so that more cancels.
-        twins = [self._losses_at(field, key_kernel, x1 + n, x1, x2, sigma) for n in (noise, -noise)]
+        twins = [self._losses_at(field, key_kernel, x + n, x1, x2, sigma) for n in (noise, -noise)]
         return jax.tree.map(lambda *losses: jnp.mean(jnp.stack(losses)), *twins)
 
     def _losses_at(
@@ -67,7 +71,7 @@ class DenoisingMatching(AbstractObjective):
         field: AbstractField | AbstractNoiseField,
         key: Key[Array, ""],
         x: Float[Array, "batch dim"],
-        x0: Float[Array, "batch dim"],
+        x0: Float[Array, "clean dim"],
         x2: Float[Array, "others dim"],
         sigma: Float[Array, " batch"],
     ) -> FieldLosses:
@@ -84,7 +88,7 @@ class DenoisingMatching(AbstractObjective):
         self,
         key: Key[Array, ""],
         x: Float[Array, "batch dim"],
-        x0: Float[Array, "batch dim"],
+        x0: Float[Array, "clean dim"],
         x2: Float[Array, "others dim"],
         sigma: Float[Array, " batch"],
     ) -> tuple[Float[Array, " batch"], Float[Array, "batch dim"]]:
@@ -106,14 +110,17 @@ class DenoisingMatching(AbstractObjective):
 
 def posterior_noise(
     x: Float[Array, "batch dim"],
-    x0: Float[Array, "batch dim"],
+    x0: Float[Array, "clean dim"],
     sigma: Float[Array, " batch"],
     group_size: int,
 ) -> Float[Array, "batch dim"]:
     """E[n | x, clean points of x's group] for x = x₀ + σn, groups being runs of `group_size` rows.
 
-    A last, shorter group of its own is made of the rows left over.
+    A last, shorter group of its own is made of the rows left over. Where a group has room for all
+    clean points, there may be more of these than of x.
     """
+    if group_size >= len(x0):
+        return _posterior_noise(x, x0, sigma)
     batch = x.shape[0]
     whole = batch - batch % group_size
     parts = []
@@ -128,7 +135,7 @@ def posterior_noise(
 
 
 def _posterior_noise(
-    x: Float[Array, "group dim"], x0: Float[Array, "group dim"], sigma: Float[Array, " group"]
+    x: Float[Array, "group dim"], x0: Float[Array, "clean dim"], sigma: Float[Array, " group"]
 ) -> Float[Array, "group dim"]:
     # −½|x − x₀|², without the part that all x₀ share: one matrix product, five times as quick.
     nearness = jnp.matmul(x, x0.T, precision="highest") - 0.5 * jnp.sum(x0**2, axis=1)

@@ -25,18 +25,19 @@ def table_settings(schema: Schema, learned: pd.DataFrame) -> dict[str, Any]:
 
     Tables have more columns and edges than a default network can draw. On a grid of categories noise
     far below the distance of its points says nothing new, and waves along the axes tell these apart
-    (Mushroom: of the rows drawn 2 % are none that there are, 5 % with waves in random directions). In
-    many columns of numbers noise far below the distance of rows could only teach the rows themselves.
-    Numbers need no waves of x, and with a smaller rate few rows end nearer to the best weights; beside
-    numbers, rare levels and gaps need a still smaller one and little noise to come out as often as they
-    should. Larger steps of the dynamics forget more of what the network gets wrong; with many of them
-    at each noise level, a third of the levels is enough. With few columns there is less to forget, and
-    larger steps leave the thin shapes that such tables can have (two moons: W1 1.30 × the floor with
-    them, 1.10 × without).
+    (Mushroom: of the rows drawn 2 % are none that there are, 5 % with waves in random directions; and
+    1 % where each noisy row is compared with 2,048 clean ones). In many columns of numbers noise far
+    below the distance of rows could only teach the rows themselves. Numbers need no waves of x, and
+    with a smaller rate few rows end nearer to the best weights; beside numbers, rare levels and gaps
+    need a still smaller one and little noise to come out as often as they should. Larger steps of the
+    dynamics forget more of what the network gets wrong; with many of them at each noise level, a third
+    of the levels is enough. With few columns there is less to forget, and larger steps leave the thin
+    shapes that such tables can have (two moons: W1 1.30 × the floor with them, 1.10 × without).
     """
     size = {"width": 256, "group_size": 256}
     if schema.is_discrete:
-        return size | {"max_iter": 6000, "sigma_min": 0.1, "waves": "axes", "n_frequencies": 12}
+        grid = {"sigma_min": 0.1, "waves": "axes", "n_frequencies": 12}
+        return size | grid | {"max_iter": 6000, "group_size": 2048}
     learning = {"max_iter": 4000, "learning_rate": 1e-3, "n_frequencies": 0, "sigma_min": _LEAST}
     settings: dict[str, Any] = size | learning
     if len(schema.columns) < _MANY_COLUMNS:
