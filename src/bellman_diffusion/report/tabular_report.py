@@ -86,7 +86,7 @@ def write_tabular_report(out: Path, summary: dict[str, Any], command: str) -> Pa
 
 def _marked(x: float, _: Any = None) -> str:
     """A few ticks of a logarithmic axis have numbers."""
-    return f"{x:g}" if round(x, 6) in (1.0, 1.5, 2.0, 3.0, 5.0, 20.0) else ""
+    return f"{x:g}" if round(x, 6) in (0.9, 1.0, 1.5, 2.0, 3.0, 5.0, 20.0) else ""
 
 
 def draw_ratios(path: Path, summary: dict[str, Any]) -> Path:
@@ -107,8 +107,9 @@ def draw_ratios(path: Path, summary: dict[str, Any]) -> Path:
                 "o",
                 color=f"C{k}",
                 mfc="none" if hollow else f"C{k}",
-                label=_TITLES[model] if i == 0 else None,
             )
+        # A model may have no rows on a table, or hollow ones.
+        axes.plot([], [], "o", color=f"C{k}", label=_TITLES[model])
     axes.axvline(1.0, color="k", lw=0.8)
     axes.axvline(1.08, color="k", lw=0.8, ls=":")
     axes.set_yticks(np.arange(len(names)), [CASES[name].title for name in names])
