@@ -110,21 +110,21 @@ def _recipe(summary: Summary, names: Sequence[str]) -> str:
     parts = []
     if written:
         some = [w for w in written if w is not None]
-        ends = (
-            f", and ends at {min(some):.1f} to {max(some):.0f} × the floor on the others"
-            if some
-            else ""
-        )
+        ends = f", and ends at {_range(some)} × the floor elsewhere" if some else ""
         none = len(written) - len(some)
         parts.append(
             f"The recipe as written yields no rows on {none} of {len(written)} tables{ends}."
         )
     if some := [w for w in least if w is not None]:
         parts.append(
-            "With the least noise that keeps its paths it ends at "
-            f"{min(some):.1f} to {max(some):.1f} × the floor."
+            f"With the least noise that keeps its paths it ends at {_range(some)} × the floor."
         )
     return " ".join(parts)
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.1f}", f"{max(values):.1f}"
+    return low if low == high else f"{low} to {high}"
 
 
 SAMPLES = (
