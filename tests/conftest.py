@@ -1,7 +1,15 @@
+import jax
 import pytest
 
 from bellman_diffusion import BellmanDiffusion
 from bellman_diffusion.data.toy import UnbalancedMixture
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs_are_let_go():
+    """Every compiled program keeps some memory maps, of which Linux gives a process 65,530."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
