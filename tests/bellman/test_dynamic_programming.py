@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -49,12 +49,13 @@ def test_the_papers_regression_and_c51_are_far_behind(lake):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), gamma=st.floats(0.2, 0.9))
+@example(seed=380, gamma=0.5)
 def test_mass_mean_and_variance_obey_their_own_bellman_equations(seed, gamma):
     chain = random_chain(seed)
     mean = mean_return(chain, gamma)[:, 0]
     variance = second_moment(chain, gamma)[:, 0, 0] - mean**2
-    # Wide enough that nothing is cut off.
-    reach = np.max(np.abs(mean) + 9 * np.sqrt(variance)) + 1e-3
+    # Wide enough that nothing is cut off; rounding leaves a variance of zero a little below it.
+    reach = np.max(np.abs(mean) + 9 * np.sqrt(np.maximum(variance, 0))) + 1e-3
     basis = GaussianBasis.on_interval(-reach, reach, 81)
     laws = solve(chain, gamma, BasisProjection(basis)).coefficients
     centres = basis.centres[:, 0]

@@ -59,7 +59,9 @@ def _faster(summary: Summary) -> Finding:
 def _gain(models: Summary, ours: str = "bellman") -> tuple[float, float, float]:
     """C51's median steps over ours, and the ends of the interval."""
     theirs, own = (
-        np.array([np.inf if value is None else value for value in models[name]["first_solved"]])
+        np.array(
+            [np.inf if value is None else float(value) for value in models[name]["first_solved"]]
+        )
         for name in ("c51", ours)
     )
     with np.errstate(invalid="ignore"):
