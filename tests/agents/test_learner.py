@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from bellman_diffusion.agents.algorithms import make_algorithm
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.environments.base import EnvSpec, JaxEnvironment
-from bellman_diffusion.agents.judge import judge_laws
+from bellman_diffusion.agents.judge import Judged, judge_laws
 from bellman_diffusion.agents.learner import JaxLearner, Learner
 from bellman_diffusion.agents.make import make_learner
 from bellman_diffusion.agents.networks import Reader
@@ -198,6 +199,21 @@ def test_judged_laws_are_compared_with_what_follows():
     law = judged.laws[0]
     wanted = float(jnp.sum(law.coefficients * jnp.abs(law.centres - judged.returns[0, 0])))
     assert judged.w1()[0] == pytest.approx(wanted, rel=0.05)
+
+
+def test_errors_of_the_fields_are_those_of_shifted_gaussians():
+    """Of N(m, h²) moved by h: ∫|s − s*| = 2(2Φ(1/2) − 1), and ∫|g − g*| by quadrature."""
+    law = MixtureReturn(jnp.ones((1, 1)), jnp.asarray([11.0]), jnp.asarray(0.1))
+    judged = Judged(np.zeros((1, 1)), law, np.full((1, 3), 10.0))
+    scalar, gradient = judged.field_errors(1.0)
+    assert scalar[0] == pytest.approx(2 * (2 * norm.cdf(0.5) - 1), rel=1e-3)
+    z = np.linspace(-10, 10, 20_001)
+    slope = -z * norm.pdf(z)
+    moved = -(z - 1) * norm.pdf(z - 1)
+    wanted = np.abs(moved - slope).sum() / np.abs(slope).sum()
+    assert gradient[0] == pytest.approx(wanted, rel=1e-3)
+    right = Judged(np.zeros((1, 1)), law, np.full((1, 3), 11.0))
+    assert max(right.field_errors(1.0)) < 1e-5
 
 
 @pytest.mark.parametrize("name", sorted(ENVIRONMENTS))

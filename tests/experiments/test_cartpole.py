@@ -12,6 +12,7 @@ from bellman_diffusion.experiments.cartpole import (
     run_cartpole,
 )
 from bellman_diffusion.report.cartpole_report import cartpole_verdict, write_cartpole_report
+from bellman_diffusion.training import NoProgress
 
 
 @pytest.fixture
@@ -25,6 +26,7 @@ def tiny(monkeypatch):
 def test_the_comparison_gives_every_figure_and_goes_on_where_it_was(tiny, tmp_path, monkeypatch):
     summary = run_cartpole(tmp_path, [0, 1], 2000, ("bellman", "c51"))
     keys = {"median_steps", "worst_steps", "late_failures", "iqm", "seconds", "law_w1"}
+    keys |= {"iqm_interval", "scalar_error", "gradient_error", "per_seed"}
     for setting in SETTINGS:
         for figures in summary[setting].values():
             assert keys <= set(figures)
@@ -36,6 +38,27 @@ def test_the_comparison_gives_every_figure_and_goes_on_where_it_was(tiny, tmp_pa
     monkeypatch.setattr(cartpole, "_cell", lambda *_: pytest.fail("trained again"))
     again = run_cartpole(tmp_path, [0, 1], 2000, ("bellman", "c51"))
     assert json.dumps(again) == json.dumps(summary)
+
+
+def test_a_cell_that_was_stopped_goes_on_in_its_training(tiny, tmp_path, monkeypatch):
+    """The same figures as in one go, the time apart."""
+    whole = run_cartpole(tmp_path / "whole", [0], 3000, ("c51",))
+
+    class Stop(NoProgress):
+        def update(self, step, total, figures):
+            if step >= 1000:
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cartpole, "training_bar", lambda _: Stop())
+        with pytest.raises(KeyboardInterrupt):
+            run_cartpole(tmp_path / "parts", [0], 3000, ("c51",), quiet=False)
+    (metrics,) = (tmp_path / "parts").glob("cells/plain-c51-*/metrics.jsonl")
+    assert len(metrics.read_text().splitlines()) == 1
+    parts = run_cartpole(tmp_path / "parts", [0], 3000, ("c51",))
+    for setting in SETTINGS:
+        one, other = (dict(s["cells"][setting]["c51"], seconds=0) for s in (whole, parts))
+        assert one == other
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

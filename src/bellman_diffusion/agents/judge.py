@@ -36,12 +36,42 @@ class Judged(NamedTuple):
         low = min(float(laws.low), float(self.returns.min()))
         high = max(float(laws.high), float(self.returns.max()))
         x = np.linspace(low, high, _GRID).astype(np.float32)
-        if isinstance(laws, MixtureReturn):
-            laws = MixtureReturn(laws.coefficients, laws.centres, jnp.asarray((high - low) / _GRID))
-        predicted = np.asarray(laws.cdf(jnp.asarray(x)))
+        predicted = np.asarray(_with_width(laws, (high - low) / _GRID).cdf(jnp.asarray(x)))
         ordered = np.sort(self.returns, axis=1)
         seen = np.stack([np.searchsorted(row, x, side="right") for row in ordered])
         return np.trapezoid(np.abs(predicted - seen / ordered.shape[1]), x, axis=1)
+
+    def field_errors(
+        self, width: float
+    ) -> tuple[Float[np.ndarray, " states"], Float[np.ndarray, " states"]]:
+        """∫ |s − s*| / ∫ |s*| and the same of g, the true fields being those of returns + N(0, width²).
+
+        Sums of Gaussians take the same width; a law of another kind is judged as it is.
+        """
+        laws = _with_width(self.laws, width)
+        n = self.returns.shape[1]
+        true = MixtureReturn(
+            jnp.full(self.returns.shape, 1 / n, jnp.float32),
+            jnp.asarray(self.returns, jnp.float32),
+            jnp.asarray(width, jnp.float32),
+        )
+        low, high = min(laws.low, true.low), max(laws.high, true.high)
+        x = jnp.linspace(low, high, _GRID)
+        errors = [
+            np.abs(a - b).sum(axis=1) / np.abs(b).sum(axis=1)
+            for a, b in (
+                (np.asarray(laws.pdf(x), float), np.asarray(true.pdf(x), float)),
+                (np.asarray(laws.gradient(x), float), np.asarray(true.gradient(x), float)),
+            )
+        ]
+        return errors[0], errors[1]
+
+
+def _with_width(laws: ReturnDistribution, width: float) -> ReturnDistribution:
+    """A sum of Gaussians with this width of each; other laws as they are."""
+    if not isinstance(laws, MixtureReturn):
+        return laws
+    return MixtureReturn(laws.coefficients, laws.centres, jnp.asarray(width, jnp.float32))
 
 
 def judge_laws(

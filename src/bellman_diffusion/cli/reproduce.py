@@ -99,7 +99,7 @@ def toy(
 
     Run again with the same --out to go on where it stopped.
     """
-    names: list[Any] = _chosen("--models", models, MODELS)
+    names: list[Any] = chosen("--models", models, MODELS)
     summary = run_toy(
         out,
         models=names,
@@ -207,7 +207,7 @@ def agents(
     Run again with the same --out to go on where it stopped.
     """
     use_all_cores()
-    names = _chosen("--envs", envs, CASES)
+    names = chosen("--envs", envs, CASES)
     summary = run_agents(out, range(seed, seed + seeds), names, steps, quiet)
     command = command_of("agents", seed=seed, seeds=seeds, envs=envs, steps=steps)
     report = write_environments_report(out, summary, command)
@@ -232,7 +232,7 @@ def cartpole(
     Run again with the same --out to go on where it stopped.
     """
     use_all_cores()
-    names = _chosen("--algos", algos, ALGORITHMS)
+    names = chosen("--algos", algos, ALGORITHMS)
     steps = -(-steps // 1000) * 1000
     summary = run_cartpole(out, range(seed, seed + seeds), steps, names, quiet)
     command = (
@@ -268,8 +268,8 @@ def tabular(
     summary = run_tabular(
         out,
         range(seed, seed + seeds),
-        cases=_chosen("--tables", tables, TABULAR_CASES),
-        models=_chosen("--models", models, TABULAR_MODELS),
+        cases=chosen("--tables", tables, TABULAR_CASES),
+        models=chosen("--models", models, TABULAR_MODELS),
         settings=TabularSettings(max_iter=max_iter),
         progress=NoProgress() if quiet else RichProgress("models on tables"),
     )
@@ -299,7 +299,7 @@ def ablation(
     summary = run_ablation(
         out,
         range(seed, seed + seeds),
-        tables=_chosen("--tables", tables, TRANSFORMS),
+        tables=chosen("--tables", tables, TRANSFORMS),
         settings=TabularSettings(max_iter=max_iter),
         progress=NoProgress() if quiet else RichProgress("points"),
     )
@@ -399,7 +399,7 @@ def command_of(name: str, **options: int | str | None) -> str:
     return " ".join(["bellman reproduce", name, *given])
 
 
-def _chosen(option: str, text: str, known: Collection[str]) -> list[str]:
+def chosen(option: str, text: str, known: Collection[str]) -> list[str]:
     """Names separated by commas: each one known, none twice."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names or len(set(names)) < len(names) or any(name not in known for name in names):

@@ -27,6 +27,9 @@ def reproduce_all(
         bool,
         typer.Option("--quick", help="Thinned experiments: a quarter of an hour on two cores."),
     ] = False,
+    parts: Annotated[
+        str, typer.Option(help="Which experiments to run now, separated by commas.")
+    ] = ",".join(part.name for part in PARTS),
     seed: Seed = 0,
     out: Annotated[
         Path | None,
@@ -37,14 +40,17 @@ def reproduce_all(
 ) -> None:
     """Every experiment of the paper, and one report with a ledger of its claims.
 
-    Run again with the same --out to go on where it stopped. --seed is added to the published seeds.
+    Run again with the same --out to go on where it stopped. With --parts the report has what earlier
+    runs made of the others. --seed is added to the published seeds.
     """
+    wanted = commands.chosen("--parts", parts, [part.name for part in PARTS])
     # Before JAX starts: later it changes nothing.
     use_all_cores()
     out = out or Path("runs/paper-quick" if quick else "runs/paper")
     runs: dict[str, dict[str, Any]] = _read(out)
     for part in PARTS:
-        _run(part, out, quick, seed, quiet or as_json, runs)
+        if part.name in wanted:
+            _run(part, out, quick, seed, quiet or as_json, runs)
     command = " ".join(["bellman reproduce all", *(["--quick"] if quick else []), f"--seed {seed}"])
     # What a part left from an earlier run is not this run's.
     made = [name for name, run in runs.items() if "error" not in run]

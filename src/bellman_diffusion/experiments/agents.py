@@ -1,6 +1,7 @@
 """Agents beyond the paper's cart-pole: each environment with its registered settings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,8 @@ from bellman_diffusion.agents.learner import JaxLearner
 from bellman_diffusion.agents.make import make_learner
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import Training, train_agents
-from bellman_diffusion.experiments.cells import load_or_run
-from bellman_diffusion.training import NoProgress, Progress, training_bar
+from bellman_diffusion.experiments.cells import load_or_run, training_run
+from bellman_diffusion.training import NoProgress, Progress, RunFolder, training_bar
 from bellman_diffusion.training.files import write_json
 
 WORST = 0.1
@@ -62,7 +63,8 @@ def run_agents(
         path = out / "cells" / f"{name}-{label.replace(' ', '-').replace(':', '-')}.json"
         key = config.to_json() | {"seeds": list(seeds)}
         bar = NoProgress() if quiet else training_bar(f"{config.env_id} {label}")
-        cells[name][label] = load_or_run(path, key, lambda c=config, bar=bar: _cell(c, seeds, bar))
+        run = partial(training_run, path.with_suffix(""), key)
+        cells[name][label] = load_or_run(path, key, partial(_cell, config, seeds, run, bar))
     summary: dict[str, Any] = {
         name: {label: _figures(cell, CASES[name].bar) for label, cell in row.items()}
         for name, row in cells.items()
@@ -72,8 +74,13 @@ def run_agents(
     return summary | {"cells": cells}
 
 
-def _cell(config: AgentConfig, seeds: Sequence[int], progress: Progress) -> dict[str, Any]:
-    training = train_agents(config, seeds, progress=progress)
+def _cell(
+    config: AgentConfig,
+    seeds: Sequence[int],
+    open_run: Callable[[], RunFolder],
+    progress: Progress,
+) -> dict[str, Any]:
+    training = train_agents(config, seeds, run=open_run(), progress=progress)
     cell: dict[str, Any] = {
         "steps": training.steps.tolist(),
         "returns": training.returns.T.round(3).tolist(),

@@ -7,7 +7,8 @@ Two comparisons of the same algorithms on the same learner:
 - `best`: each algorithm with the settings that were best on other seeds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from bellman_diffusion.agents.judge import Judged, judge_laws, judge_states
 from bellman_diffusion.agents.learner import JaxLearner
 from bellman_diffusion.agents.make import make_learner
 from bellman_diffusion.agents.train import Training, train_agents
-from bellman_diffusion.experiments.cells import load_or_run
-from bellman_diffusion.metrics.aggregate import iqm
-from bellman_diffusion.training import NoProgress, Progress, training_bar
+from bellman_diffusion.experiments.cells import load_or_run, training_run
+from bellman_diffusion.metrics.aggregate import iqm, iqm_interval
+from bellman_diffusion.training import NoProgress, Progress, RunFolder, training_bar
 from bellman_diffusion.training.files import write_json
 
 ALGORITHMS = ("bellman", "bellman-paper", "c51", "qr-dqn")
@@ -33,6 +34,8 @@ SOLVED = 475.0
 LATE = 25_000
 _RANGE = 100.0
 """Returns of CartPole at γ = 0.99 lie between 0 and 100."""
+FIELD_WIDTH = 0.05
+"""√ξ of the paper's model in shares of that range: fields are compared under this smoothing."""
 
 _COMMON: dict[str, Any] = {"env_id": "CartPole-v1", "support": (0.0, _RANGE), "eval_every": 1_000}
 _PLAIN: dict[str, Any] = {
@@ -94,9 +97,8 @@ def run_cartpole(
             key = config.to_json() | {"seeds": list(seeds)}
             path = out / "cells" / f"{setting}-{algo}.json"
             bar = NoProgress() if quiet else training_bar(f"{setting} {algo}")
-            cells[setting][algo] = load_or_run(
-                path, key, lambda c=config, bar=bar: _cell(c, seeds, bar)
-            )
+            run = partial(training_run, path.with_suffix(""), key)
+            cells[setting][algo] = load_or_run(path, key, partial(_cell, config, seeds, run, bar))
     summary: dict[str, Any] = {
         setting: {algo: _figures(cell) for algo, cell in row.items()}
         for setting, row in cells.items()
@@ -106,24 +108,34 @@ def run_cartpole(
     return summary | {"cells": cells}
 
 
-def _cell(config: AgentConfig, seeds: Sequence[int], progress: Progress) -> dict[str, Any]:
-    training = train_agents(config, seeds, progress=progress)
+def _cell(
+    config: AgentConfig,
+    seeds: Sequence[int],
+    open_run: Callable[[], RunFolder],
+    progress: Progress,
+) -> dict[str, Any]:
+    training = train_agents(config, seeds, run=open_run(), progress=progress)
     learner, environment = make_learner(config)
     assert isinstance(environment, JaxEnvironment)
     whole = JaxLearner(learner, environment)
     key = jax.random.key(10_000 + seeds[0])
-    w1 = [float(_judged(whole, key, training, i).w1().mean()) for i in range(len(seeds))]
+    judged = [
+        judge_laws(whole, jax.random.fold_in(key, i), *_acting(training, i))
+        for i in range(len(seeds))
+    ]
+    errors = [[e.mean() for e in j.field_errors(FIELD_WIDTH * _RANGE)] for j in judged]
+    steps = len(training.steps) * config.eval_every * len(seeds)
+    rate = training.steps_per_second
     return {
         "steps": training.steps.tolist(),
         "returns": training.returns.T.round(2).tolist(),
-        "seconds": len(training.steps) * config.eval_every * len(seeds) / training.steps_per_second,
-        "law_w1": [value / _RANGE for value in w1],
+        # There is no rate where the training was over before it was stopped.
+        "seconds": steps / rate if rate else None,
+        "law_w1": [float(j.w1().mean()) / _RANGE for j in judged],
+        "scalar_error": [float(scalar) for scalar, _ in errors],
+        "gradient_error": [float(gradient) for _, gradient in errors],
         "fields": _fields(judge_states(whole, key, *_acting(training, 0), _first_and_last(whole))),
     }
-
-
-def _judged(whole: JaxLearner, key: Any, training: Training, seed: int) -> Judged:
-    return judge_laws(whole, jax.random.fold_in(key, seed), *_acting(training, seed))
 
 
 def _acting(training: Training, seed: int) -> tuple[Any, Any]:
@@ -163,14 +175,21 @@ def _figures(cell: dict[str, Any]) -> dict[str, Any]:
     steps, returns = np.array(cell["steps"]), np.array(cell["returns"])
     firsts = [steps[row >= SOLVED][0] if (row >= SOLVED).any() else np.inf for row in returns]
     late = returns[:, steps > LATE]
+    last = returns[:, -10:].mean(axis=1)
+    laws = {name: cell[name] for name in ("law_w1", "scalar_error", "gradient_error")}
     return {
         "median_steps": _finite(float(np.median(firsts))),
         "worst_steps": _finite(float(np.max(firsts))),
         "late_failures": float(np.mean(late < SOLVED)) if late.size else None,
-        "iqm": float(iqm(returns[:, -10:].mean(axis=1))),
+        "iqm": float(iqm(last)),
+        "iqm_interval": [float(end) for end in iqm_interval(last)],
         "seconds": cell["seconds"],
-        "law_w1": float(np.mean(cell["law_w1"])),
+        **{name: float(np.mean(values)) for name, values in laws.items()},
         "first_solved": [_finite(float(f)) for f in firsts],
+        "per_seed": {
+            "late_failures": np.mean(late < SOLVED, axis=1).tolist() if late.size else None,
+            **laws,
+        },
     }
 
 

@@ -1,11 +1,13 @@
 """Parts of an experiment, kept as they are finished: a stopped run goes on with what is missing."""
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bellman_diffusion.training import RunFolder
 from bellman_diffusion.training.files import write_json
 
 
@@ -20,6 +22,16 @@ def load_or_run(
     figures = run()
     write_json(path, {"key": key, "figures": figures})
     return figures
+
+
+def training_run(path: Path, config: Mapping[str, Any]) -> RunFolder:
+    """The folder of a part's training, which goes on in it when it was stopped.
+
+    Other configurations have other folders: a thinned run and a full one may share their place.
+    """
+    text = json.dumps(config, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return RunFolder(path.with_name(f"{path.name}-{digest}"), config)
 
 
 def read_cell(path: Path) -> dict[str, Any] | None:

@@ -4,9 +4,7 @@ One autoencoder and one classifier; then, for each seed, our model and a DDPM on
 draws from the autoencoder's own prior. Each part is kept as it is finished.
 """
 
-import hashlib
 import io
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,7 +18,7 @@ from jaxtyping import UInt8
 
 from bellman_diffusion.baselines import DDPM, DdpmSettings
 from bellman_diffusion.data.mnist import Digits, read_mnist
-from bellman_diffusion.experiments.cells import load_or_run
+from bellman_diffusion.experiments.cells import load_or_run, training_run
 from bellman_diffusion.experiments.workers import run_side_by_side
 from bellman_diffusion.images.classifier import Classifier
 from bellman_diffusion.images.judge import Judge
@@ -33,7 +31,7 @@ from bellman_diffusion.images.model import (
 )
 from bellman_diffusion.images.training import fit_classifier, fit_vae
 from bellman_diffusion.images.vae import VAE
-from bellman_diffusion.training import NoProgress, Progress, RunFolder
+from bellman_diffusion.training import NoProgress, Progress
 from bellman_diffusion.training.files import write_atomically, write_json
 
 MODELS = ("bellman", "ddpm", "prior")
@@ -100,7 +98,6 @@ def train_parts(out: Path, settings: MnistSettings, *progress: Progress) -> Part
     """The autoencoder and the classifier, or what of them is kept."""
     train = _training(settings)
     c = settings.images
-    # Other settings have other folders: a thinned run and a full one may share `out`.
     config = vae_config(c, train.images, settings.seed)
     vae = fit_vae(
         train.images,
@@ -108,7 +105,7 @@ def train_parts(out: Path, settings: MnistSettings, *progress: Progress) -> Part
         kl_weight=c.kl_weight,
         n_steps=c.vae_steps,
         seed=settings.seed,
-        run=RunFolder(out / "cells" / f"vae-{_digest(config)}", config),
+        run=training_run(out / "cells" / "vae", config),
         progress=progress[0] if progress else None,
     )
     config = {
@@ -121,7 +118,7 @@ def train_parts(out: Path, settings: MnistSettings, *progress: Progress) -> Part
         train.labels,
         n_steps=settings.classifier_steps,
         seed=settings.seed,
-        run=RunFolder(out / "cells" / f"classifier-{_digest(config)}", config),
+        run=training_run(out / "cells" / "classifier", config),
         progress=progress[1] if len(progress) > 1 else None,
     )
     return Parts(vae, classifier)
@@ -174,10 +171,6 @@ def _agreement(fitted: ImageModel, judge: Judge, n: int) -> float:
         for k, name in enumerate(NAMES)
     ]
     return float(np.mean(shares))
-
-
-def _digest(config: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _training(settings: MnistSettings) -> Digits:

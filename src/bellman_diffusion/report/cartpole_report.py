@@ -37,7 +37,7 @@ def cartpole_table(summary: dict[str, Any]) -> Table:
                     "–" if late is None else f"{late:.1%}",
                     f"{figures['iqm']:.1f}",
                     f"{figures['law_w1']:.1%}",
-                    f"{figures['seconds']:.0f}",
+                    "–" if figures["seconds"] is None else f"{figures['seconds']:.0f}",
                 )
             )
     return Table(_HEADER, rows)
