@@ -4,8 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bellman_diffusion.data.toy import TOY_SETS
 from bellman_diffusion.experiments import toy
 from bellman_diffusion.experiments.toy import ToySettings, judge_score_claim, run_toy
+from bellman_diffusion.experiments.toy_fields import field_errors
 from bellman_diffusion.report.toy_report import toy_table, write_toy_report
 
 TINY = ToySettings(n_train=400, n_compare=60, n_repeats=2, max_iter=20, n_grid=6)
@@ -14,7 +16,7 @@ TINY = ToySettings(n_train=400, n_compare=60, n_repeats=2, max_iter=20, n_grid=6
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("toy")
-    return out, run_toy(out, seeds=(0, 1), settings=TINY, quiet=True)
+    return out, run_toy(out, seeds=(0, 1), settings=TINY, n_workers=1)
 
 
 def test_summary_has_the_figures_of_each_set_and_model(finished):
@@ -42,7 +44,7 @@ def test_a_second_run_takes_the_finished_cells(finished, monkeypatch):
         raise AssertionError("a finished cell was run again")
 
     monkeypatch.setattr(toy, "run_cell", never)
-    assert run_toy(out, seeds=(0, 1), settings=TINY, quiet=True) == summary
+    assert run_toy(out, seeds=(0, 1), settings=TINY, n_workers=1) == summary
 
 
 def test_report_holds_its_pictures_and_asks_for_nothing_else(finished):
@@ -50,12 +52,33 @@ def test_report_holds_its_pictures_and_asks_for_nothing_else(finished):
     page = write_toy_report(Path(out), summary, "bellman reproduce toy").read_text()
     assert page.count("data:image/png;base64,") == 6
     assert "http" not in page
-    assert len(toy_table(summary).rows) == 9
+    assert len(toy_table(summary).rows) == 12
 
 
-def test_score_claim_is_judged_by_the_weights_from_both_starts():
+def test_score_claim_is_judged_by_the_model_with_many_noise_levels():
     right = {"weights": [0.45, 0.45, 0.1], "weights_normal_start": [0.46, 0.44, 0.1]}
-    wrong = right | {"weights": [0.3, 0.3, 0.4]}
-    assert judge_score_claim(right)["holds"] is False
-    assert judge_score_claim(wrong)["holds"] is True
-    assert judge_score_claim(None) is None
+    wrong = right | {"weights_normal_start": [0.3, 0.3, 0.4]}
+    claim = judge_score_claim(wrong, right)
+    assert claim["holds"] is False
+    assert claim["error_one_level"] == pytest.approx(0.3)
+    assert judge_score_claim(wrong, {"weights": [0.3, 0.3, 0.4]})["holds"] is True
+    assert judge_score_claim(None, right) is None
+
+
+@pytest.mark.parametrize("law", TOY_SETS, ids=lambda law: law.name)
+def test_errors_of_the_true_fields_are_none_and_factors_do_not_count(law):
+    data = law.draw(500, np.random.default_rng(0))
+    n = 60 if data.shape[1] > 1 else 6000
+    ends = zip(data.min(axis=0) - 1, data.max(axis=0) + 1, strict=True)
+    axes = [np.linspace(*end, n) for end in ends]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, data.shape[1])
+    p, slope = law.density(grid), law.gradient(grid)
+    g = np.zeros_like(grid) if slope is None else slope
+    errors = field_errors(law, {"grid": grid, "s": 3 * p, "g": 3 * g})
+    assert errors["scalar_error"] < 0.05
+    assert (errors["gradient_error"] is None) == (slope is None)
+    assert slope is None or errors["gradient_error"] < 0.05
+    twice = {"grid": grid, "density": 2 * p, "score": np.zeros_like(grid)}
+    errors = field_errors(law, twice)
+    assert errors["scalar_error"] == pytest.approx(1)
+    assert slope is None or errors["gradient_error"] == pytest.approx(1)

@@ -21,7 +21,7 @@ from bellman_diffusion.report.plan_report import (
     start_observations,
 )
 from bellman_diffusion.report.toy_report import toy_sections, toy_table
-from bellman_diffusion.training import RichProgress
+from bellman_diffusion.training import NoProgress, RichProgress
 from bellman_diffusion.view import record_run, write_view
 
 # Enough for a solved CartPole, and little enough to wait for.
@@ -39,7 +39,8 @@ def demo(
     """Learn three synthetic sets, plan in FrozenLake, train a CartPole agent; one report of it all."""
     silent = quiet or as_json
     settings = ToySettings(n_repeats=2)
-    summary = run_toy(out, models=("default",), seeds=(seed,), settings=settings, quiet=quiet)
+    bar = NoProgress() if quiet else RichProgress("synthetic sets")
+    summary = run_toy(out, models=("default",), seeds=(seed,), settings=settings, progress=bar)
     show(toy_table(summary), "Synthetic sets", quiet=silent)
     planner = plan(PlanSettings("FrozenLake-v1"))
     planner.save(out / PLANNER_FILE)

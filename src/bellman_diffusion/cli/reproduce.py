@@ -105,7 +105,7 @@ def toy(
         models=names,
         seeds=range(seed, seed + seeds),
         settings=ToySettings(max_iter=max_iter),
-        quiet=quiet,
+        progress=NoProgress() if quiet else RichProgress("models on sets"),
     )
     command = command_of("toy", seed=seed, seeds=seeds, models=models, max_iter=max_iter)
     report = write_toy_report(out, summary, command)

@@ -4,10 +4,13 @@ The paper gives the weights of the mixture and one span of the uniform; the othe
 """
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.datasets import make_moons
+
+_ARC_POINTS = 315
 
 
 class ToySet(ABC):
@@ -19,6 +22,15 @@ class ToySet(ABC):
     @abstractmethod
     def draw(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n dim"]:
         """`n` independent points."""
+
+    @abstractmethod
+    def density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
+        """The true density."""
+
+    def gradient(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n dim"] | None:
+        """The density's true gradient, or None where it has none."""
+        del x
+        return None
 
     def figures(self, x: Float[np.ndarray, "n dim"]) -> dict[str, float | list[float]]:
         """Figures of merit of a sample that only this set has."""
@@ -39,9 +51,9 @@ class DisjointUniform(ToySet):
         span = rng.choice(len(widths), n, p=widths / widths.sum())
         return (self.spans[span, 0] + widths[span] * rng.random(n))[:, None]
 
-    def density(self, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
         """The true density."""
-        return self._inside(x[:, None]) / np.sum(self.spans[:, 1] - self.spans[:, 0])
+        return self._inside(x) / np.sum(self.spans[:, 1] - self.spans[:, 0])
 
     def figures(self, x: Float[np.ndarray, "n dim"]) -> dict[str, float | list[float]]:
         """The share of points outside all spans."""
@@ -49,6 +61,29 @@ class DisjointUniform(ToySet):
 
     def _inside(self, x: Float[np.ndarray, "n dim"]) -> np.ndarray:
         return np.any((x >= self.spans[:, 0]) & (x <= self.spans[:, 1]), axis=1)
+
+
+class GaussianSum(NamedTuple):
+    """Σ_k w_k N(μ_k, spread² I)."""
+
+    weights: Float[np.ndarray, " k"]
+    means: Float[np.ndarray, "k dim"]
+    spread: float
+
+    def parts(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n k"]:
+        """What each Gaussian adds to the density."""
+        distance = np.sum((x[:, None] - self.means) ** 2, axis=2)
+        peak = (2 * np.pi * self.spread**2) ** (-x.shape[1] / 2)
+        return peak * self.weights * np.exp(-0.5 * distance / self.spread**2)
+
+    def density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
+        """The sum."""
+        return self.parts(x).sum(axis=1)
+
+    def gradient(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n dim"]:
+        """Σ_k part_k (μ_k − x)/spread²."""
+        parts = self.parts(x)
+        return (parts @ self.means - parts.sum(axis=1)[:, None] * x) / self.spread**2
 
 
 class UnbalancedMixture(ToySet):
@@ -65,11 +100,17 @@ class UnbalancedMixture(ToySet):
         mode = rng.choice(3, n, p=self.weights)
         return self.means[mode] + self.spread * rng.standard_normal((n, 2))
 
-    def log_density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
-        """The true log-density."""
-        distance = np.sum((x[:, None] - self.means) ** 2, axis=2)
-        terms = np.log(self.weights) - 0.5 * distance / self.spread**2
-        return np.logaddexp.reduce(terms, axis=1) - np.log(2 * np.pi * self.spread**2)
+    def density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
+        """The true density."""
+        return self._law.density(x)
+
+    def gradient(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n dim"]:
+        """The density's true gradient."""
+        return self._law.gradient(x)
+
+    @property
+    def _law(self) -> GaussianSum:
+        return GaussianSum(self.weights, self.means, self.spread)
 
     def figures(self, x: Float[np.ndarray, "n dim"]) -> dict[str, float | list[float]]:
         """The share of points nearest to each mode."""
@@ -95,6 +136,20 @@ class TwoMoons(ToySet):
         """
         pool, _ = make_moons(20 * n, noise=self.noise, random_state=int(rng.integers(2**31)))
         return pool[rng.choice(len(pool), n, replace=False)]
+
+    def density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
+        """The true density: an integral along the arcs, as a sum."""
+        return self._law.density(x)
+
+    def gradient(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n dim"]:
+        """The density's true gradient."""
+        return self._law.gradient(x)
+
+    @property
+    def _law(self) -> GaussianSum:
+        # Points on the arcs, a fifth of the noise apart.
+        means = make_moons(2 * _ARC_POINTS, noise=None, shuffle=False)[0]
+        return GaussianSum(np.full(len(means), 1 / len(means)), means, self.noise)
 
 
 TOY_SETS: tuple[ToySet, ...] = (DisjointUniform(), UnbalancedMixture(), TwoMoons())

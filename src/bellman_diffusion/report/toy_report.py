@@ -16,11 +16,20 @@ _HEADER = (
     "W1",
     "floor",
     "W1 / floor",
+    "error of p",
+    "error of ∇p",
     "mode weights",
     "in gaps",
     "lost",
     "seconds",
 )
+
+_MEANT = {
+    "default": "For `default`, our preset, p̂ is its density and ∇p̂ that times its score.",
+    "paper": "For `paper`, the paper's recipe, they are s and g, scaled to the mass 1.",
+    "score": "`score` is a score model at one noise level.",
+    "score-flow": "`score-flow` is a score model at many.",
+}
 
 
 def toy_table(summary: dict[str, Any]) -> Table:
@@ -52,14 +61,18 @@ def toy_introduction(summary: dict[str, Any]) -> str:
     text = (
         f"Means over {len(summary['seeds'])} seed(s). W1 is between samples and fresh data, the floor "
         "between fresh data and fresh data of the same size. “Lost” counts paths of the sampler that "
-        "were not finite or left the data's box; W1 is not defined where a path is not finite."
+        "were not finite or left the data's box; W1 is not defined where a path is not finite. Errors "
+        "of p and ∇p are ∫|p̂ − p| and ∫|∇p̂ − ∇p|/∫|∇p|, on a grid."
     )
+    text += "".join(f" {_MEANT[name]}" for name in model_names(summary))
     claim = summary["score_claim"]
     if claim is not None:
         text += (
             f" The paper's claim that {claim['claim']} "
-            f"{'holds' if claim['holds'] else 'does not hold'} here (largest error of a weight "
-            f"{claim['largest_weight_error']:.3f}); {claim['limits']}."
+            f"{'holds' if claim['holds'] else 'is wrong'}: the largest error of a weight is "
+            f"{claim['error_one_level']:.2f} at one noise level and "
+            f"{claim['error_many_levels']:.3f} with many. At one level the weights come from where the "
+            "paths start, not from the data."
         )
     return text
 
@@ -102,8 +115,15 @@ def _row(toy: ToySet, model: str, figures: dict[str, Any]) -> tuple[str, ...]:
         else with_error(w1, [c["w1"] for c in figures["per_seed"]], ".3f"),
         f"{floor:.4g}",
         "" if w1 is None else f"{w1 / floor:.3g}",
+        *(_error(figures, name) for name in ("scalar_error", "gradient_error")),
         " ".join(f"{w:.3f}" for w in weights) if weights else "",
         f"{gap:.3f}" if gap is not None else "",
         f"{figures['lost']:.3f}",
         f"{figures['seconds']:.1f}",
     )
+
+
+def _error(figures: dict[str, Any], name: str) -> str:
+    if figures.get(name) is None:
+        return ""
+    return with_error(figures[name], [c[name] for c in figures["per_seed"]], ".2f")
