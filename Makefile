@@ -53,7 +53,6 @@ bench: $(STAMP)
 # The paper, then what goes beyond it.
 reproduce: $(STAMP)
 	$(BIN)/bellman reproduce all --out results
-	$(BIN)/bellman reproduce tabular --seed 1200 --seeds 5 --tables mushroom,mushroom-whole --out results/mushroom
 	$(BIN)/bellman reproduce usefulness --seed 1100 --seeds 10 --out results/usefulness
 	$(BIN)/bellman reproduce planning --seed 30 --seeds 5 --out results/planning
 	$(BIN)/bellman reproduce treasure --out results/treasure

@@ -16,7 +16,7 @@ from tests.test_documents import CONSOLE, ROOT
 
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("tables", "planner", "agents", "images", "view")),
+    *(f"docs/{name}.md" for name in ("index", "tables", "planner", "agents", "images", "view")),
 )
 THINNED = {
     "fit": ["--transform", "plain", "--set", "max_iter=50", "--set", "width=16"],

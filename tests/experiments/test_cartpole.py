@@ -2,15 +2,19 @@
 
 import json
 
+import numpy as np
 import pytest
+from scipy.stats import sem
 
 from bellman_diffusion.experiments import cartpole
 from bellman_diffusion.experiments.cartpole import (
     ALGORITHMS,
     SETTINGS,
+    _first_solved,
     cartpole_config,
     run_cartpole,
 )
+from bellman_diffusion.report.cartpole_compare import steadiness_gain
 from bellman_diffusion.report.cartpole_report import cartpole_verdict, write_cartpole_report
 from bellman_diffusion.training import NoProgress
 
@@ -76,10 +80,39 @@ def test_plain_settings_differ_in_the_return_model_alone():
     assert all(config == shared[0] for config in shared)
 
 
-def test_the_verdict_counts_times_fewer_steps():
-    figures = {"median_steps": 10_000.0, "late_failures": 0.01}
-    other = {"median_steps": 15_000.0, "late_failures": 0.02}
-    row = {"bellman": figures, "c51": other}
+def test_solved_is_what_lasts_for_five_evaluations():
+    steps = np.arange(1000, 13_000, 1000)
+    returns = np.full(12, 500.0)
+    returns[[0, 4]] = 100.0
+    assert _first_solved(steps, returns) == 6000
+    returns[9] = 474.9
+    assert _first_solved(steps, returns) == np.inf
+    assert _first_solved(steps[:3], returns[5:8]) == np.inf
+
+
+def row_of(first, late):
+    """What the seeds of one algorithm did: steps to 475, shares of late failures."""
+    return {
+        "first_solved": first,
+        "median_steps": float(np.median(first)),
+        "late_failures": float(np.mean(late)),
+        "per_seed": {"late_failures": late},
+    }
+
+
+def test_the_verdict_counts_steps_and_says_what_seeds_leave_open():
+    ours = row_of([10_000.0] * 4, [0.01, 0.01, 0.02, 0.0])
+    row = {"bellman": ours, "c51": row_of([15_000.0] * 4, [0.10, 0.12, 0.11, 0.12])}
     text = cartpole_verdict({"plain": row, "best": row})
-    assert "1.50 times fewer" in text
-    assert "steadier" in text
+    assert "1.5 × (1.5 to 1.5) faster" in text
+    assert "it is steadier" in text
+    row["c51"] = row_of([15_000.0] * 4, [0.0, 0.0, 0.0, 0.5])
+    assert "as steady, as far as seeds tell" in cartpole_verdict({"plain": row, "best": row})
+
+
+def test_steadiness_has_the_standard_error_of_a_difference():
+    ours, other = [0.0, 0.1, 0.2, 0.1], [0.2, 0.3, 0.5, 0.2]
+    found = steadiness_gain(row_of([1.0] * 4, ours), row_of([1.0] * 4, other))
+    assert found.gain == pytest.approx(0.2)
+    assert found.error == pytest.approx(np.sqrt(sem(ours) ** 2 + sem(other) ** 2))
+    assert steadiness_gain(row_of([1.0], [0.0]), row_of([1.0], [0.5])) is None

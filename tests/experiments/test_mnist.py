@@ -15,6 +15,7 @@ from bellman_diffusion.report.mnist_report import mnist_table, mnist_verdict, wr
 TINY = MnistSettings(
     ImageSettings(latent_dim=2, vae_steps=50, latent_steps=50),
     classifier_steps=50,
+    n_train=300,
     n_drawn=300,
     n_of_each=4,
 )

@@ -5,12 +5,13 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from bellman_diffusion.cli import main, reproduce_all
 from bellman_diffusion.cli import reproduce as commands
 from bellman_diffusion.errors import DataMissingError
-from bellman_diffusion.experiments.equivalence import run_equivalence
+from bellman_diffusion.experiments.equivalence import pairs_needed, run_equivalence
 from bellman_diffusion.experiments.paper import PARTS
 from bellman_diffusion.report.claims import CLAIMS
 from bellman_diffusion.report.equivalence_report import write_equivalence_report
@@ -45,6 +46,15 @@ def test_field_matching_losses_agree_as_epsilon_falls(tmp_path):
     assert "Field matching" in page.read_text()
 
 
+@pytest.mark.parametrize("dim", [1, 3])
+def test_pairs_for_a_kernel_are_those_of_its_variance(dim):
+    """Against a million draws: Var κ / (E κ)² is a hundredth of the pairs."""
+    gap = np.sqrt(2) * np.random.default_rng(0).standard_normal((1_000_000, dim))
+    kernel = np.exp(-0.5 * np.sum(gap**2, axis=1) / 0.5)
+    wanted = np.var(kernel) / np.mean(kernel) ** 2 / 0.01
+    assert pairs_needed(dim, 2.0, 0.5) == pytest.approx(wanted, rel=0.02)
+
+
 def test_every_claim_belongs_to_an_experiment_of_the_paper():
     assert {claim.part for claim in CLAIMS} == {part.name for part in PARTS}
     for part in PARTS:
@@ -77,7 +87,7 @@ def test_a_result_that_lacks_a_figure_is_not_judged():
         ("cartpole", ("best", "bellman", "median_steps")),
         ("cartpole", ("best", "c51", "median_steps")),
         ("toy", ("moons", "w1")),
-        ("toy", ("score_claim",)),
+        ("toy", ("weight_errors",)),
         ("toy", ("moons", "paper", "w1")),
     ],
 )
@@ -118,12 +128,16 @@ def test_speed_is_claimed_only_beyond_what_seeds_explain():
     assert faster((None,) * 5, (None,) * 5).verdict == "not reproduced"
 
 
-def test_published_seeds_are_those_of_the_command():
-    """Results in the repository come from `bellman reproduce all`."""
+def test_published_results_are_those_of_the_full_run():
+    """Results in the repository come from `bellman reproduce all`, which noted commands and times."""
+    runs = json.loads((PUBLISHED / "all.json").read_text())
     for part in PARTS:
-        path = PUBLISHED / part.name / f"{part.name}.json"
-        found = json.loads(path.read_text())
-        if "seeds" in part.options and "seeds" in found:
+        if part.name in runs:
+            command = commands.command_of(part.name, **part.options_of(False, 0))
+            assert runs[part.name]["command"] == command
+            assert runs[part.name]["seconds"] > 0
+        found = json.loads((PUBLISHED / part.name / f"{part.name}.json").read_text())
+        if "seeds" in part.options:
             first = part.options["seed"]
             assert found["seeds"] == list(range(first, first + part.options["seeds"])), part.name
 
@@ -187,6 +201,19 @@ def test_seeds_are_moved_and_the_quick_run_is_thinner(tmp_path, calls):
     calls.clear()
     bellman("reproduce", "all", "--quick", "--out", str(tmp_path), "--quiet")
     assert dict(calls)["tabular"]["seeds"] == 1
+
+
+def test_some_parts_are_run_and_the_others_kept(tmp_path, calls, capsys):
+    everything = ["reproduce", "all", "--out", str(tmp_path), "--json"]
+    assert bellman(*everything, "--parts", "chain,toy") == 0
+    assert [name for name, _ in calls] == ["toy", "chain"]
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {c["verdict"] for c in figures["claims"] if c["place"] == "Theorem 4.1"} == {"not run"}
+    assert bellman(*everything, "--parts", "convergence") == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert set(figures["runs"]) == {"toy", "chain", "convergence"}
+    assert bellman(*everything, "--parts", "nothing") == 2
+    assert "choose different names from" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_part_that_was_stopped_keeps_its_time(tmp_path, calls, monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bellman_diffusion.view.episode import N_POINTS, Episode, Laws, episode_to_json
-from bellman_diffusion.view.packing import pack, pack_points
+from bellman_diffusion.view.packing import pack, pack_frames, pack_points
 
 
 def made_episode(name="ours", n_steps=12, n_actions=2, terminated=True):
@@ -58,4 +58,19 @@ def samples_record(n_frames=5):
             "gradient": pack(rng.normal(size=(n_frames, n, n, 2))),
             "follows_noise": True,
         },
+    }
+
+
+def images_record(n_frames=4):
+    sheets = [np.full((20, 20, 3), 50 * t, np.uint8) for t in range(n_frames)]
+    frames, which = pack_frames(sheets)
+    return {
+        "kind": "images",
+        "name": "digits",
+        "run": "runs/digits",
+        "n_steps": n_frames,
+        "n_images": 4,
+        "frames": frames,
+        "frame": which,
+        "levels": [3.0, 1.0, 0.3, 0.1],
     }

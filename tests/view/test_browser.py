@@ -10,7 +10,7 @@ import pytest
 
 from bellman_diffusion.view.page import render_view, write_view
 from bellman_diffusion.view.server import make_server
-from tests.view.records import episode_record, samples_record
+from tests.view.records import episode_record, images_record, samples_record
 
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next(
@@ -69,7 +69,12 @@ def browser():
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    runs = [episode_record("ours"), episode_record("c51", n_steps=8), samples_record()]
+    runs = [
+        episode_record("ours"),
+        episode_record("c51", n_steps=8),
+        samples_record(),
+        images_record(),
+    ]
     return write_view(tmp_path_factory.mktemp("view") / "view.html", runs, "bellman view runs/a")
 
 
@@ -112,7 +117,7 @@ def as_file(file: Path):
 def test_from_a_file_with_no_complaint_and_no_request(browser, file):
     with Watched(browser, as_file(file)) as watched:
         watched.page.wait_for_selector(".run")
-        assert watched.page.locator(".run").count() == 3
+        assert watched.page.locator(".run").count() == 4
         assert watched.complaints == []
         elsewhere = [u for u in watched.requests if not u.startswith(("data:", as_file(file)))]
         assert elsewhere == []
@@ -146,6 +151,23 @@ def test_the_slider_moves_frame_and_laws_together(browser, file):
         assert "step 11 of 11" in watched.page.locator("#where").text_content()
         row = watched.page.locator(".run").first.locator("tr.chosen")
         assert row.text_content().startswith("right (chosen)")
+
+
+def test_images_are_seen_in_the_making(browser, file):
+    with Watched(browser, as_file(file)) as watched:
+        image = watched.page.locator(".run").nth(3).locator("img")
+        before = image.get_attribute("src")
+        watched.page.locator("#slider").fill("2")
+        assert image.get_attribute("src") != before
+        said = watched.page.locator(".run").nth(3).locator("figcaption").text_content()
+        assert "moment 3 of 4. Noise 0.3" in said
+
+
+def test_a_model_without_its_data_says_so(browser, tmp_path):
+    page = write_view(tmp_path / "view.html", [samples_record() | {"data": None}], "bellman view")
+    with Watched(browser, as_file(page)) as watched:
+        assert "--data" in watched.page.locator(".run .note").first.text_content()
+        assert watched.page.locator("canvas").count() == 2
 
 
 def test_by_keyboard_alone(browser, file):

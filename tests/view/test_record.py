@@ -2,6 +2,8 @@
 
 import base64
 import json
+import sys
+from unittest import mock
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,12 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bellman_diffusion import BellmanDiffusion
 from bellman_diffusion.bellman.environments import make_env
 from bellman_diffusion.bellman.planner import Planner
 from bellman_diffusion.bellman.planning import PlanSettings, plan
 from bellman_diffusion.bellman.policies import tabular_policy
 from bellman_diffusion.bellman.tables import finite_mdp
+from bellman_diffusion.cli import main
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.images.model import ImageModel, ImageSettings
 from bellman_diffusion.tables import TableModel
 from bellman_diffusion.view.episode import action_names, episode_to_json, followed, sure_until
 from bellman_diffusion.view.lookahead import look_ahead, simulated_outcomes, table_outcomes
@@ -135,6 +140,18 @@ def test_a_planners_run(lake):
     json.dumps(record)
 
 
+def test_a_file_is_what_it_holds_whatever_its_name(lake, tmp_path):
+    file = tmp_path / "mine.bellman"
+    file.write_bytes((lake / "planner.bellman").read_bytes())
+    (record,) = record_run(file, seed=3, steps=9)
+    assert record["env_id"] == "FrozenLake-v1"
+    other = tmp_path / "model.bellman"
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    BellmanDiffusion(max_iter=2, width=8, group_size=16).fit(rows).save(other)
+    with pytest.raises(InvalidInputError, match="but a generative model"):
+        record_run(other)
+
+
 def test_an_action_far_from_the_policys_returns_is_drawn(tmp_path):
     """Off the cliff costs 100, where the optimal policy loses 13."""
     plan(PlanSettings("CliffWalking-v1", functions=21)).save(tmp_path / "planner.bellman")
@@ -179,11 +196,36 @@ def test_a_table_models_run(tmp_path):
             record_run(tmp_path, data=frame[["a"]], columns=wrong)
 
 
+def test_an_image_models_run(tmp_path):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 255, (60, 3, 8, 8)).astype(np.uint8)
+    settings = ImageSettings(latent_dim=2, vae_steps=5, latent_steps=5)
+    ImageModel(settings).fit(images, rng.integers(0, 2, 60)).save(tmp_path)
+    (record,) = record_run(tmp_path, seed=1)
+    assert record["kind"] == "images"
+    assert record["n_steps"] == len(record["frame"]) == len(record["levels"])
+    assert len(record["frames"]) > 2
+    assert all(p.startswith("data:image/webp;base64,") for p in record["frames"])
+    json.dumps(record, allow_nan=False)
+    assert record_run(tmp_path, seed=1) == [record]
+
+
 def test_a_folder_of_something_else(tmp_path):
-    with pytest.raises(InvalidInputError, match="holds no agent, planner or table model"):
+    with pytest.raises(InvalidInputError, match="holds no agent, planner, table or image model"):
         record_run(tmp_path)
     with pytest.raises(InvalidInputError, match="holds no agent"):
         record_run(tmp_path / "nothing")
+
+
+def test_a_table_for_a_run_without_one_is_refused(lake, tmp_path, capsys):
+    page, table = tmp_path / "view.html", tmp_path / "t.csv"
+    table.write_text("a,b\n1,2\n3,4\n")
+    arguments = ["bellman", "view", str(lake), "--data", str(table), "--html", str(page)]
+    with mock.patch.object(sys, "argv", arguments), pytest.raises(SystemExit) as stop:
+        main.run()
+    assert stop.value.code == 2
+    assert "are for the models of bellman fit" in capsys.readouterr().err.replace("\n", " ")
+    assert not page.exists()
 
 
 def test_text_in_a_run_cannot_leave_its_place():

@@ -15,6 +15,8 @@ from bellman_diffusion.bellman.reference import (
 )
 from bellman_diffusion.bellman.transitions import Returns
 
+# (x, densities of each state, gradients of each state)
+Exact = tuple[np.ndarray, np.ndarray, np.ndarray]
 _N_POINTS = 4001
 _LEVELS = (0.05, 0.95)
 _ALPHA = 0.1
@@ -33,13 +35,25 @@ def exact_cdf(
     return x, law.cdf(x), how
 
 
+def exact_fields(x: np.ndarray, cdf: np.ndarray) -> Exact:
+    """Density and gradient from an exact CDF on a fine grid, by differences."""
+    density = np.gradient(cdf, x, axis=1)
+    return x, density, np.gradient(density, x, axis=1)
+
+
 def against_exact(
     laws: ReturnDistribution, chain: Chain, gamma: float, sigma: float, width: float
 ) -> dict[str, Any]:
-    """W1 and the error of the mean over all states; W1 also in shares of the returns' range."""
+    """W1, the errors of the mean and of the gradient field over all states.
+
+    W1 also in shares of the returns' range; the gradient's as ∫ |g − g*| / ∫ |g*|.
+    """
     x, exact, how = exact_cdf(chain, gamma, sigma)
     learned = np.asarray(laws.cdf(jnp.asarray(x, jnp.float32)), float)
     w1 = np.trapezoid(np.abs(learned - exact), x, axis=1)
+    slope = exact_fields(x, exact)[2]
+    learned_slope = np.asarray(laws.gradient(jnp.asarray(x, jnp.float32)), float)
+    gradient = np.abs(learned_slope - slope).sum(axis=1) / np.abs(slope).sum(axis=1)
     mean_error = np.abs(np.asarray(laws.mean(), float) - mean_return(chain, gamma)[:, 0])
     return {
         **how,
@@ -48,6 +62,7 @@ def against_exact(
         "w1_mean": float(w1.mean()),
         "w1_worst_relative": float(w1.max() / width),
         "mean_error_worst": float(mean_error.max()),
+        "gradient_error_worst": float(gradient.max()),
         "return_range": float(width),
     }
 

@@ -120,7 +120,8 @@ def frozenlake(
     as_json: Json = False,
 ) -> None:
     """The maze figure (Section 5.3) and the accuracy of planners by what they are made of."""
-    summary = run_frozenlake(out)
+    progress = NoProgress() if quiet else RichProgress("learned planners")
+    summary = run_frozenlake(out, seed, progress=progress)
     command = f"bellman reproduce frozenlake --seed {seed}"
     report = write_frozenlake_report(out, summary, command, seed)
     _end(summary, frozenlake_table(summary), "FrozenLake", report, quiet, as_json)

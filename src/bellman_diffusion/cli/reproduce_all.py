@@ -52,8 +52,8 @@ def reproduce_all(
         if part.name in wanted:
             _run(part, out, quick, seed, quiet or as_json, runs)
     command = " ".join(["bellman reproduce all", *(["--quick"] if quick else []), f"--seed {seed}"])
-    # What a part left from an earlier run is not this run's.
-    made = [name for name, run in runs.items() if "error" not in run]
+    # What a part left from a run with other options, or from one that was stopped, is not this one's.
+    made = [part.name for part in PARTS if _is_made(part, out, quick, seed, runs)]
     results = read_results(out, made)
     report = write_paper_report(out, command, results, runs, quick=quick)
     rows = ledger_rows(results)
@@ -70,7 +70,7 @@ def reproduce_all(
         print_json(figures | {"report": str(report)})
     elif not quiet:
         typer.echo(f"Report: {report}")
-    failed = [f"{name}: {run['error']}" for name, run in runs.items() if "error" in run]
+    failed = [f"{name}: {runs[name]['error']}" for name in wanted if "error" in runs[name]]
     if failed:
         raise InvalidInputError("some experiments could not be run: " + "; ".join(failed))
 
@@ -79,16 +79,11 @@ def _run(
     part: Part, out: Path, quick: bool, shift: int, quiet: bool, runs: dict[str, dict[str, Any]]
 ) -> None:
     """Run one experiment, unless this release has run it with these options, and note its time."""
-    options = part.options_of(quick, shift)
-    run: dict[str, Any] = {
-        "command": commands.command_of(part.name, **options),
-        "version": version("bellman-diffusion"),
-    }
-    known = runs.get(part.name, {})
-    same = all(known.get(key) == value for key, value in run.items())
-    written = (out / part.name / f"{part.name}.json").exists()
-    if same and "seconds" in known and written:
+    if _is_made(part, out, quick, shift, runs):
         return
+    options = part.options_of(quick, shift)
+    run, known = _how(part, quick, shift), runs.get(part.name, {})
+    same = _matches(known, run)
     start = time.perf_counter()
     before = known.get("spent", 0.0) if same else 0.0
     try:
@@ -102,6 +97,24 @@ def _run(
             run["spent"] = before + time.perf_counter() - start
         runs[part.name] = run
         write_json(out / _RUNS, runs)
+
+
+def _how(part: Part, quick: bool, shift: int) -> dict[str, Any]:
+    """What a part's results must have been made by."""
+    command = commands.command_of(part.name, **part.options_of(quick, shift))
+    return {"command": command, "version": version("bellman-diffusion")}
+
+
+def _matches(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return all(known.get(key) == value for key, value in wanted.items())
+
+
+def _is_made(
+    part: Part, out: Path, quick: bool, shift: int, runs: dict[str, dict[str, Any]]
+) -> bool:
+    known = runs.get(part.name, {})
+    written = (out / part.name / f"{part.name}.json").exists()
+    return _matches(known, _how(part, quick, shift)) and "seconds" in known and written
 
 
 def _read(out: Path) -> dict[str, dict[str, Any]]:

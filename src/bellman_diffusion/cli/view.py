@@ -11,14 +11,14 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.tables.reading import read_table
 from bellman_diffusion.training import NoProgress, RichProgress
 from bellman_diffusion.view.page import render_view, write_view
-from bellman_diffusion.view.record import record_run
+from bellman_diffusion.view.record import holds_table_model, record_run
 from bellman_diffusion.view.server import make_server
 
 
 def view(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Folders of bellman train, plan or fit; several side by side."),
+        typer.Argument(help="Folders of bellman train, plan, fit or images; several side by side."),
     ],
     html: Annotated[
         Path | None, typer.Option(help="Write one self-contained page here, and serve nothing.")
@@ -42,6 +42,11 @@ def view(
     """Look inside runs: an episode with the return density of every action, or a model at work."""
     if html is not None and html.suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"--html {html}: name the page .html")
+    if (data or columns) and not any(holds_table_model(run) for run in runs):
+        raise InvalidInputError(
+            "--data and --columns are for the models of bellman fit, and none is among these runs: "
+            "leave them out, or name its folder"
+        )
     if html is None:
         # A port that cannot be had is told before anything is recorded.
         make_server("", port).server_close()

@@ -148,7 +148,7 @@ class TwoMoons(ToySet):
     @property
     def _law(self) -> GaussianSum:
         # Points on the arcs, a fifth of the noise apart.
-        means = make_moons(2 * _ARC_POINTS, noise=None, shuffle=False)[0]
+        means = np.asarray(make_moons(2 * _ARC_POINTS, noise=None, shuffle=False)[0])
         return GaussianSum(np.full(len(means), 1 / len(means)), means, self.noise)
 
 

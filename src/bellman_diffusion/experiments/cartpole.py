@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.environments import JaxEnvironment
@@ -30,6 +31,8 @@ from bellman_diffusion.training.files import write_json
 ALGORITHMS = ("bellman", "bellman-paper", "c51", "qr-dqn")
 SETTINGS = ("plain", "best")
 SOLVED = 475.0
+IN_A_ROW = 5
+"""Evaluations that must reach it one after the other: a single one may be luck."""
 # Evaluations after this step count as late; at least so much of a run is left for them.
 LATE = 25_000
 _RANGE = 100.0
@@ -173,7 +176,7 @@ def _fields(judged: Judged) -> list[dict[str, Any]]:
 
 def _figures(cell: dict[str, Any]) -> dict[str, Any]:
     steps, returns = np.array(cell["steps"]), np.array(cell["returns"])
-    firsts = [steps[row >= SOLVED][0] if (row >= SOLVED).any() else np.inf for row in returns]
+    firsts = [_first_solved(steps, row) for row in returns]
     late = returns[:, steps > LATE]
     last = returns[:, -10:].mean(axis=1)
     laws = {name: cell[name] for name in ("law_w1", "scalar_error", "gradient_error")}
@@ -191,6 +194,15 @@ def _figures(cell: dict[str, Any]) -> dict[str, Any]:
             **laws,
         },
     }
+
+
+def _first_solved(steps: Int[np.ndarray, " n"], returns: Float[np.ndarray, " n"]) -> float:
+    """The step of the first of some evaluations in a row that reach the bar; infinite if none do."""
+    reached = returns >= SOLVED
+    if len(reached) < IN_A_ROW:
+        return np.inf
+    rows = np.lib.stride_tricks.sliding_window_view(reached, IN_A_ROW).all(axis=1)
+    return float(steps[np.argmax(rows)]) if rows.any() else np.inf
 
 
 def _finite(value: float) -> float | None:

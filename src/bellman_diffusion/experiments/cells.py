@@ -3,10 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bellman_diffusion.baselines import DdpmSettings, ScoreFlowSettings
+from bellman_diffusion.recipe import PRESETS
 from bellman_diffusion.training import RunFolder
 from bellman_diffusion.training.files import write_json
 
@@ -14,8 +17,8 @@ from bellman_diffusion.training.files import write_json
 def load_or_run(
     path: Path, settings: dict[str, Any], run: Callable[[], dict[str, Any]]
 ) -> dict[str, Any]:
-    """The figures in `path` if these settings and this release made them; else make them."""
-    key = json.loads(json.dumps({"settings": settings, "version": version("bellman-diffusion")}))
+    """The figures in `path` if these settings and this release's presets made them; else make them."""
+    key = json.loads(json.dumps({"settings": settings, **_made_by()}))
     found = read_cell(path)
     if found is not None and found.get("key") == key:
         return found["figures"]
@@ -29,9 +32,7 @@ def training_run(path: Path, config: Mapping[str, Any]) -> RunFolder:
 
     Other configurations have other folders: a thinned run and a full one may share their place.
     """
-    text = json.dumps(config, sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return RunFolder(path.with_name(f"{path.name}-{digest}"), config)
+    return RunFolder(path.with_name(f"{path.name}-{_digest(config)}"), config)
 
 
 def read_cell(path: Path) -> dict[str, Any] | None:
@@ -40,3 +41,13 @@ def read_cell(path: Path) -> dict[str, Any] | None:
         return json.loads(path.read_text())
     except (OSError, ValueError):
         return None
+
+
+def _made_by() -> dict[str, str]:
+    models = (*PRESETS.values(), DdpmSettings(), ScoreFlowSettings())
+    presets = {str(k): asdict(settings) for k, settings in enumerate(models)}
+    return {"version": version("bellman-diffusion"), "presets": _digest(presets)}
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]

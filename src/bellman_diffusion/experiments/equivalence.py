@@ -20,6 +20,10 @@ from bellman_diffusion.matching.slices import draw_slices
 from bellman_diffusion.training.files import write_json
 
 EPSILONS = (0.5, 0.1, 0.02, 0.004)
+DIMENSIONS = (1, 2, 5, 10, 16)
+_ERROR = 0.1
+# The paper's ε, for how many pairs a kernel's mean takes.
+KERNEL_EPSILON = 0.1
 _MEANS = np.array([[-1.0, 0.0], [1.0, 0.5]])
 _DEVIATION = 0.6
 _N_FIELDS = 12
@@ -75,9 +79,27 @@ def run_equivalence(out: Path, seed: int = 0) -> dict[str, Any]:
                 "projected_scalar": spread(projected[:, 1], meant[:, 1]),
             }
         )
-    summary = {"seed": seed, "fields": _N_FIELDS, "rows": rows}
+    pairs = [
+        {
+            "dim": dim,
+            "whole": pairs_needed(dim, 2.0, KERNEL_EPSILON),
+            # Rademacher w: w·(x₂ − x₁) has the variance 2D.
+            "projected": pairs_needed(1, 2.0 * dim, KERNEL_EPSILON),
+        }
+        for dim in DIMENSIONS
+    ]
+    summary = {"seed": seed, "fields": _N_FIELDS, "rows": rows, "pairs": pairs}
     write_json(out / "equivalence.json", summary)
     return summary
+
+
+def pairs_needed(dim: int, variance: float, epsilon: float) -> float:
+    """Pairs for the mean of κ(d) = N(d; 0, εI), d ~ N(0, variance I), to an error of a tenth.
+
+    Var κ / (E κ)² + 1 = ((variance + ε)² / (ε(2 variance + ε)))^(dim/2).
+    """
+    moment = ((variance + epsilon) ** 2 / (epsilon * (2 * variance + epsilon))) ** (dim / 2)
+    return (moment - 1) / _ERROR**2
 
 
 def spread(estimated: Float[np.ndarray, " n"], meant: Float[np.ndarray, " n"]) -> float:

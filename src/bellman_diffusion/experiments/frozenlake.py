@@ -2,7 +2,9 @@
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 from bellman_diffusion.bellman.basis import GaussianBasis
 from bellman_diffusion.bellman.dynamic_programming import solve
 from bellman_diffusion.bellman.judge import against_exact
+from bellman_diffusion.bellman.learn import Mode
 from bellman_diffusion.bellman.mdp import Chain, mean_return, optimal_policy
 from bellman_diffusion.bellman.mixture import MixtureReturn
 from bellman_diffusion.bellman.projection import (
@@ -21,6 +24,10 @@ from bellman_diffusion.bellman.projection import (
 )
 from bellman_diffusion.bellman.tables import finite_mdp
 from bellman_diffusion.errors import BellmanError
+from bellman_diffusion.experiments.cells import load_or_run
+from bellman_diffusion.experiments.planning import LAKE_FIGURES, PlanningSettings, plan_lake
+from bellman_diffusion.experiments.workers import run_side_by_side
+from bellman_diffusion.training import Progress
 from bellman_diffusion.training.files import write_json
 
 GAMMA, SIGMA = 0.99, 0.05
@@ -58,7 +65,13 @@ def lake_chain() -> Chain:
     return mdp.under(optimal_policy(mdp, GAMMA))
 
 
-def run_frozenlake(out: Path) -> dict[str, Any]:
+def run_frozenlake(
+    out: Path,
+    seed: int = 0,
+    settings: PlanningSettings | None = None,
+    n_workers: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
     """The table; `frozenlake.json` keeps it."""
     start = time.perf_counter()
     chain = lake_chain()
@@ -70,6 +83,7 @@ def run_frozenlake(out: Path) -> dict[str, Any]:
         rows.append(
             {"method": "C51 (smoothed)", "n": n, **_judge(chain, CategoricalProjection(_basis(n)))}
         )
+    rows += _learned(out, seed, settings or PlanningSettings(), n_workers, progress)
     means = mean_return(chain, GAMMA)[:, 0]
     summary = {
         "rows": rows,
@@ -125,6 +139,33 @@ def trajectory(seed: int, n_frames: int = 6) -> list[Frame]:
     return [shortest[i] for i in pick]
 
 
+def _learned(
+    out: Path,
+    seed: int,
+    settings: PlanningSettings,
+    n_workers: int | None,
+    progress: Progress | None,
+) -> list[dict[str, Any]]:
+    """The same laws from transitions, as the paper learns them: by our default and by its networks."""
+    modes: tuple[Mode, ...] = ("default", "paper")
+
+    def cell(mode: Mode) -> Callable[[], dict[str, Any]]:
+        path = out / "cells" / f"learned-{mode}-{seed}.json"
+        case = asdict(settings) | {"mode": mode, "seed": seed}
+        return partial(load_or_run, path, case, partial(plan_lake, mode, seed, settings))
+
+    run_side_by_side([cell(mode) for mode in modes], n_workers=n_workers, progress=progress)
+    found = {mode: cell(mode)() for mode in modes}
+    return [
+        {
+            "method": f"learned from {settings.lake_samples:,} transitions ({mode})",
+            "n": settings.lake_functions,
+            **{name: figures[name] for name in LAKE_FIGURES},
+        }
+        for mode, figures in found.items()
+    ]
+
+
 def _basis(n: int) -> GaussianBasis:
     return GaussianBasis.on_interval(0, 1, n, SIGMA)
 
@@ -133,7 +174,7 @@ def _judge(chain: Chain, projection: Projection) -> dict[str, Any]:
     try:
         solution = solve(chain, GAMMA, projection)
     except BellmanError:
-        return {"w1_worst": None, "w1_mean": None, "mean_error_worst": None}
+        return dict.fromkeys(LAKE_FIGURES)
     laws = MixtureReturn.create(solution.coefficients, projection.basis)
     figures = against_exact(laws, chain, GAMMA, SIGMA, 1.0)
-    return {name: figures[name] for name in ("w1_worst", "w1_mean", "mean_error_worst")}
+    return {name: figures[name] for name in LAKE_FIGURES}

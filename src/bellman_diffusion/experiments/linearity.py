@@ -75,8 +75,6 @@ def run_linearity(
         "seed": seed,
         "n_samples": settings.n_samples,
         "seconds": time.perf_counter() - start,
-        "claim": "only models that are linear in the density admit one-step Bellman updates",
-        "holds": _holds(curves),
     }
     write_json(out / "linearity.json", summary)
     return summary, pictures
@@ -161,9 +159,3 @@ def _sampled(chain: Chain, n: int, rng: np.random.Generator) -> Chain:
 def _w1(law: Densities, exact: Densities, grid: np.ndarray) -> np.ndarray:
     gap = np.cumsum(law - exact, axis=1) * (grid[1] - grid[0])
     return np.trapezoid(np.abs(gap), grid, axis=1)
-
-
-def _holds(curves: dict[str, Any]) -> bool:
-    first = {name: curve["w1_worst"][0] for name, curve in curves.items() if "exact" in name}
-    fields = first.pop("fields (density and gradient), exact")
-    return fields < 1e-3 and min(first.values()) > 20 * fields

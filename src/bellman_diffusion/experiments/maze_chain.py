@@ -90,10 +90,6 @@ def run_chain(
         "steps": steps,
         "exponent": growth,
         "seeds": list(range(seed, seed + settings.n_seeds)),
-        "claim": "full trajectories cost O(N²) environment steps, one-step updates fewer",
-        "holds": growth["one step"] < growth["fresh trajectories"] - 0.5,
-        "limits": "the claim counts a fresh trajectory for every block; a trajectory that serves every "
-        "block on its way grows no faster than one-step updates",
         "seconds": time.perf_counter() - start,
     }
     write_json(out / "chain.json", summary)

@@ -15,6 +15,7 @@ from bellman_diffusion.experiments.cells import load_or_run
 from bellman_diffusion.training import NoProgress, Progress
 from bellman_diffusion.training.files import write_json
 
+LAKE_FIGURES = ("w1_worst", "w1_mean", "mean_error_worst", "gradient_error_worst")
 MODES: tuple[Mode, ...] = ("default", "c51", "paper")
 
 
@@ -52,7 +53,7 @@ def run_planning(
             for mode in MODES:
                 case = asdict(settings) | {"mode": mode, "seed": seed}
                 path = out / "cells" / f"frozenlake-{mode}-{seed}.json"
-                lake[mode].append(load_or_run(path, case, partial(_lake, mode, seed, settings)))
+                lake[mode].append(load_or_run(path, case, partial(plan_lake, mode, seed, settings)))
                 bar.update(sum(map(len, lake.values())) + len(cart), total, {})
             path, case = out / "cells" / f"cartpole-{seed}.json", asdict(settings) | {"seed": seed}
             cart.append(load_or_run(path, case, partial(_cart, seed, settings)))
@@ -71,7 +72,8 @@ def run_planning(
     return summary
 
 
-def _lake(mode: Mode, seed: int, settings: PlanningSettings) -> dict[str, Any]:
+def plan_lake(mode: Mode, seed: int, settings: PlanningSettings) -> dict[str, Any]:
+    """FrozenLake's laws, learned from transitions of the optimal policy, against the exact ones."""
     planner = plan(
         PlanSettings(
             "FrozenLake-v1",
@@ -85,7 +87,7 @@ def _lake(mode: Mode, seed: int, settings: PlanningSettings) -> dict[str, Any]:
         )
     )
     figures = planner.meta["figures"]
-    return {k: figures[k] for k in ("w1_worst", "w1_mean", "mean_error_worst", "seconds")}
+    return {k: figures[k] for k in (*LAKE_FIGURES, "seconds")}
 
 
 def _cart(seed: int, settings: PlanningSettings) -> dict[str, Any]:

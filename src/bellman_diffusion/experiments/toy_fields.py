@@ -19,7 +19,8 @@ def field_panels(
     panels = {"grid": grid, "s": model.scalar_field(grid), "g": model.gradient_field(grid)}
     if model.recipe_.field == "noise-conditional":
         panels["density"] = np.exp(model.score_samples(grid))
-        panels["score"] = model.score_field(grid)
+        # At the least noise, the end of what it has learned, the score is rough.
+        panels["score"] = model.score_field(grid, sigma=2 * model.recipe_.sigma_min)
     return panels
 
 
@@ -33,8 +34,9 @@ def field_errors(toy: ToySet, panels: dict[str, np.ndarray]) -> dict[str, float 
     if "density" in panels:
         density, gradient = panels["density"], panels["density"][:, None] * panels["score"]
     else:
-        volume = np.prod(grid.max(axis=0) - grid.min(axis=0))
-        mass = panels["s"].mean() * volume
+        n_axis = round(len(grid) ** (1 / grid.shape[1]))
+        cell = np.prod((grid.max(axis=0) - grid.min(axis=0)) / (n_axis - 1))
+        mass = panels["s"].sum() * cell
         density, gradient = panels["s"] / mass, panels["g"] / mass
     true, slope = toy.density(grid), toy.gradient(grid)
     return {

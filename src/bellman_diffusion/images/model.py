@@ -130,7 +130,17 @@ class ImageModel:
             raise InvalidInputError(f"no class {label!r}: there are {', '.join(self.names_)}")
         # Quoted, so that a name may have commas in it.
         where = None if label is None else f'"{LABEL}={label.replace(chr(34), chr(34) * 2)}"'
-        rows = self.latents_.sample(n, where=where, random_state=random_state)
+        return self._decode_rows(self.latents_.sample(n, where=where, random_state=random_state))
+
+    def trace(
+        self, n: int, n_frames: int, random_state: int | None = None
+    ) -> tuple[list[float] | None, list[UInt8[np.ndarray, "n channels size size"]]]:
+        """The sampler at work: n images at about `n_frames` moments, and the codes' noise levels."""
+        levels, paths = self.latents_.model_.trace(n, n_frames, random_state)
+        return levels, [self._decode_rows(self.latents_.encoder_.decode(p)) for p in paths]
+
+    def _decode_rows(self, rows: pd.DataFrame) -> UInt8[np.ndarray, "n channels size size"]:
+        """The images of a table of codes, whatever their classes."""
         latents = rows.drop(columns=LABEL, errors="ignore").to_numpy(np.float32)
         return decode(self.vae_, latents)
 

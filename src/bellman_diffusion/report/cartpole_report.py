@@ -5,20 +5,28 @@ from typing import Any
 
 import numpy as np
 
-from bellman_diffusion.experiments.cartpole import SETTINGS, SOLVED
+from bellman_diffusion.experiments.cartpole import FIELD_WIDTH, IN_A_ROW, SETTINGS, SOLVED
 from bellman_diffusion.report.agent_figures import COLOURS, draw_curves
+from bellman_diffusion.report.cartpole_compare import speed_gain, steadiness_gain
 from bellman_diffusion.report.figure import new_figure, save_figure
-from bellman_diffusion.report.page import Section, Table, write_page
+from bellman_diffusion.report.page import Section, Table, with_error, write_page
 
 _HEADER = (
     "settings",
     "algorithm",
-    "median steps to 475",
+    f"median steps to 475 ({IN_A_ROW} times in a row)",
     "worst seed",
     "late evaluations below 475",
-    "IQM of return",
+    "IQM of return (95 %)",
     "W1 of the law",
+    "error of s",
+    "error of g",
     "seconds",
+)
+ABOUT_ERRORS = (
+    f"Errors of s and g are ∫|s − s*|/∫|s*| and the same of g, s* and g* being the fields of those "
+    f"returns smoothed by {FIELD_WIDTH:.0%} of the range (as the paper's model smooths its ends): 2 is "
+    "that of a law in quite another place."
 )
 
 
@@ -27,20 +35,25 @@ def cartpole_table(summary: dict[str, Any]) -> Table:
     rows = []
     for setting in SETTINGS:
         for algo, figures in summary[setting].items():
-            late = figures["late_failures"]
-            rows.append(
-                (
-                    setting,
-                    algo,
-                    _steps(figures["median_steps"]),
-                    _steps(figures["worst_steps"]),
-                    "–" if late is None else f"{late:.1%}",
-                    f"{figures['iqm']:.1f}",
-                    f"{figures['law_w1']:.1%}",
-                    "–" if figures["seconds"] is None else f"{figures['seconds']:.0f}",
-                )
-            )
+            rows.append((setting, algo, *_figures(figures)))
     return Table(_HEADER, rows)
+
+
+def _figures(figures: dict[str, Any]) -> tuple[str, ...]:
+    late, seeds = figures["late_failures"], figures["per_seed"]
+    low, high = figures["iqm_interval"]
+    return (
+        shown_steps(figures["median_steps"]),
+        shown_steps(figures["worst_steps"]),
+        "–" if late is None else with_error(late, seeds["late_failures"], ".1%"),
+        f"{figures['iqm']:.0f} ({low:.0f}–{high:.0f})",
+        with_error(figures["law_w1"], seeds["law_w1"], ".1%"),
+        *(
+            with_error(figures[name], seeds[name], ".2f")
+            for name in ("scalar_error", "gradient_error")
+        ),
+        "–" if figures["seconds"] is None else f"{figures['seconds']:.0f}",
+    )
 
 
 def cartpole_verdict(summary: dict[str, Any]) -> str:
@@ -63,13 +76,15 @@ def _compare(setting: str, algo: str, ours: dict[str, Any], c51: dict[str, Any])
     elif its is None:
         speed = f"reaches 475 at {mine:,.0f} steps where C51's median seed never does"
     else:
-        times = "times fewer" if its >= mine else "times as many"
-        speed = f"needs {max(its / mine, mine / its):.2f} {times} steps than C51"
-    late, other = ours["late_failures"], c51["late_failures"]
-    if late is None or other is None:
+        speed = (
+            f"reaches 475 at {mine:,.0f} steps, C51 at {its:,.0f}: {speed_gain(ours, c51)} faster"
+        )
+    steady = steadiness_gain(ours, c51)
+    if steady is None:
         return f"{setting}: {algo} {speed}."
-    steady = "as steady" if late == other else "steadier" if late < other else "less steady"
-    return f"{setting}: {algo} {speed} and is {steady} ({late:.1%} against {other:.1%})."
+    kind = "steadier" if steady.gain > 0 else "less steady"
+    how = kind if steady.is_clear else "as steady, as far as seeds tell"
+    return f"{setting}: {algo} {speed}; it is {how} (late failures: {steady})."
 
 
 def write_cartpole_report(out: Path, summary: dict[str, Any], command: str) -> Path:
@@ -89,7 +104,7 @@ def write_cartpole_report(out: Path, summary: dict[str, Any], command: str) -> P
         f"{len(summary['seeds'])} seeds, {summary['steps']:,} steps; 20 greedy episodes every 1,000 "
         "steps. Late evaluations are those after 25,000 steps. W1 is the mean distance of the "
         "predicted return law to Monte-Carlo returns from 20 states of the final policy, in shares "
-        "of the range of returns (100). " + cartpole_verdict(summary)
+        f"of the range of returns (100). {ABOUT_ERRORS} " + cartpole_verdict(summary)
     )
     sections = [
         Section("Cart-pole: the paper's comparison with C51", text, cartpole_table(summary)),
@@ -128,5 +143,6 @@ def _draw_fields(path: Path, cells: dict[str, Any]) -> Path:
     return save_figure(figure, path)
 
 
-def _steps(value: float | None) -> str:
+def shown_steps(value: float | None) -> str:
+    """Steps to a solved cart-pole."""
     return "never" if value is None else f"{value:,.0f}"

@@ -7,10 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from bellman_diffusion.bellman.judge import Exact
 from bellman_diffusion.bellman.mixture import MixtureReturn
 from bellman_diffusion.experiments.frozenlake import Frame
 from bellman_diffusion.report.figure import new_figure, save_figure
-from bellman_diffusion.report.returns import EXACT_STYLE, Exact
+from bellman_diffusion.report.returns import EXACT_STYLE
 
 _BLUE, _RED = "#1f5f99", "#b3362b"
 

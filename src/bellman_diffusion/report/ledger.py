@@ -1,4 +1,4 @@
-"""Every claim of the paper, what it says, what we measured, and a verdict.
+"""The claims of the paper that can be put to a test: what it says, what we measured, a verdict.
 
 A claim is judged from the JSON that its experiment wrote; where that is missing it is "not run".
 """

@@ -14,19 +14,26 @@ from bellman_diffusion.experiments.paper import PARTS, Part
 from bellman_diffusion.report.ablation_report import ablation_table, ablation_verdict
 from bellman_diffusion.report.bellman_report import (
     chain_table,
+    chain_verdict,
     frozenlake_table,
     frozenlake_verdict,
     linearity_table,
-    verdict,
+    linearity_verdict,
 )
 from bellman_diffusion.report.cartpole_report import cartpole_table, cartpole_verdict
+from bellman_diffusion.report.claims.base import LEGEND
 from bellman_diffusion.report.convergence_report import (
     convergence_table,
     convergence_verdict,
     errors_table,
     errors_verdict,
 )
-from bellman_diffusion.report.equivalence_report import equivalence_table, equivalence_text
+from bellman_diffusion.report.equivalence_report import (
+    equivalence_table,
+    equivalence_text,
+    pairs_table,
+    pairs_text,
+)
 from bellman_diffusion.report.ledger import ledger_rows, ledger_table, verdict_counts
 from bellman_diffusion.report.mnist_report import mnist_table, mnist_verdict
 from bellman_diffusion.report.page import Section, Table, write_page
@@ -44,8 +51,11 @@ class Shown(NamedTuple):
 
 
 _SHOWN: dict[str, Sequence[Shown]] = {
-    "linearity": (Shown(verdict, linearity_table),),
-    "equivalence": (Shown(equivalence_text, equivalence_table),),
+    "linearity": (Shown(linearity_verdict, linearity_table),),
+    "equivalence": (
+        Shown(equivalence_text, equivalence_table),
+        Shown(pairs_text, pairs_table),
+    ),
     "convergence": (
         Shown(convergence_verdict, convergence_table),
         Shown(errors_verdict, errors_table),
@@ -54,7 +64,7 @@ _SHOWN: dict[str, Sequence[Shown]] = {
     "tabular": (Shown(tabular_verdict, tabular_table),),
     "frozenlake": (Shown(frozenlake_verdict, frozenlake_table),),
     "cartpole": (Shown(cartpole_verdict, cartpole_table),),
-    "chain": (Shown(verdict, chain_table),),
+    "chain": (Shown(chain_verdict, chain_table),),
     "mnist": (Shown(mnist_verdict, mnist_table),),
     "ablation": (Shown(ablation_verdict, ablation_table),),
 }
@@ -83,7 +93,7 @@ def write_paper_report(
     """Write `report.html`; `runs` has each part's command and seconds."""
     rows = ledger_rows(results)
     counts = ", ".join(f"{n} {name}" for name, n in verdict_counts(rows).items())
-    head = f"{len(rows)} claims: {counts}."
+    head = f"{len(rows)} claims: {counts}. {LEGEND}"
     if quick:
         thinned = "; ".join(f"{part.name}: {part.thinned}" for part in PARTS if part.thinned)
         head += f" This is the quick run. It thinned {thinned}. Its figures are rough."

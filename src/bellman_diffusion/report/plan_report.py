@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from bellman_diffusion.bellman.environments import make_env
-from bellman_diffusion.bellman.judge import exact_cdf
+from bellman_diffusion.bellman.judge import Exact, exact_cdf, exact_fields
 from bellman_diffusion.bellman.observations import from_index, to_row
 from bellman_diffusion.bellman.planner import Planner
 from bellman_diffusion.bellman.planning import chain_of
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.page import Section, Table, write_page
-from bellman_diffusion.report.returns import Exact, draw_laws, exact_fields
+from bellman_diffusion.report.returns import draw_laws
 
 _RISK_HEADER = ("from", "", "mean", "deviation", "5 %", "95 %", "CVaR 10 %", "CVaR 1 %")
 _MOST_STARTS = 3

@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellman_diffusion.bellman.distribution import ReturnDistribution
+from bellman_diffusion.bellman.judge import Exact
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.figure import new_figure, save_figure
 
 _COLOURS = ("#1f5f99", "#c2571a", "#3c8d40", "#7d4fa0")
 # Under the learned law, wide and pale: what sticks out is the error.
 EXACT_STYLE = {"color": "0.8", "linewidth": 5, "zorder": 0}
-# (x, densities of each state, gradients of each state)
-Exact = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def draw_return(
@@ -78,9 +77,3 @@ def draw_laws(
     right.legend(fontsize=7)
     figure.suptitle(title)
     return save_figure(figure, path)
-
-
-def exact_fields(x: np.ndarray, cdf: np.ndarray) -> Exact:
-    """Density and gradient from an exact CDF on a fine grid, by differences."""
-    density = np.gradient(cdf, x, axis=1)
-    return x, density, np.gradient(density, x, axis=1)

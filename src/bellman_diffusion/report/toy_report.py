@@ -25,7 +25,8 @@ _HEADER = (
 )
 
 _MEANT = {
-    "default": "For `default`, our preset, p̂ is its density and ∇p̂ that times its score.",
+    "default": "For `default`, our preset, p̂ is its density and ∇p̂ that times its score at twice the "
+    "least noise, where it is steadier.",
     "paper": "For `paper`, the paper's recipe, they are s and g, scaled to the mass 1.",
     "score": "`score` is a score model at one noise level.",
     "score-flow": "`score-flow` is a score model at many.",
@@ -57,7 +58,7 @@ def toy_sections(out: Path, summary: dict[str, Any]) -> list[Section]:
 
 
 def toy_introduction(summary: dict[str, Any]) -> str:
-    """What is compared, and the claim about scores."""
+    """What is compared, and what score models do."""
     text = (
         f"Means over {len(summary['seeds'])} seed(s). W1 is between samples and fresh data, the floor "
         "between fresh data and fresh data of the same size. “Lost” counts paths of the sampler that "
@@ -65,14 +66,12 @@ def toy_introduction(summary: dict[str, Any]) -> str:
         "of p and ∇p are ∫|p̂ − p| and ∫|∇p̂ − ∇p|/∫|∇p|, on a grid."
     )
     text += "".join(f" {_MEANT[name]}" for name in model_names(summary))
-    claim = summary["score_claim"]
-    if claim is not None:
+    errors = summary["weight_errors"]
+    if errors is not None:
         text += (
-            f" The paper's claim that {claim['claim']} "
-            f"{'holds' if claim['holds'] else 'is wrong'}: the largest error of a weight is "
-            f"{claim['error_one_level']:.2f} at one noise level and "
-            f"{claim['error_many_levels']:.3f} with many. At one level the weights come from where the "
-            "paths start, not from the data."
+            " The paper says that score-based models cannot find modes' weights: the largest error "
+            f"of a weight is {errors['one_level']:.2f} at one noise level, where the weights come from "
+            f"the paths' starts, and {errors['many_levels']:.3f} with many."
         )
     return text
 
@@ -126,4 +125,4 @@ def _row(toy: ToySet, model: str, figures: dict[str, Any]) -> tuple[str, ...]:
 def _error(figures: dict[str, Any], name: str) -> str:
     if figures.get(name) is None:
         return ""
-    return with_error(figures[name], [c[name] for c in figures["per_seed"]], ".2f")
+    return with_error(figures[name], [c[name] for c in figures["per_seed"]], ".3f")

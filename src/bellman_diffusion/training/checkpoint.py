@@ -53,6 +53,16 @@ def read_checkpoint(
         raise CheckpointError(f"{path} does not hold what its header says: {error}") from error
 
 
+def checkpoint_kind(path: Path) -> str | None:
+    """What a file says that it holds; None where it is no checkpoint."""
+    try:
+        with path.open("rb") as file:
+            header = json.loads(file.readline())
+        return header["kind"] if header["format"] == FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
 def _meta_bytes(meta: Mapping[str, Any]) -> bytes:
     return json.dumps(dict(meta), sort_keys=True).encode()
 

@@ -8,11 +8,21 @@ import pandas as pd
 from bellman_diffusion.agents.agent import AGENT_FILE
 from bellman_diffusion.bellman.planner import PLANNER_FILE
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.images.model import VAE_FILE
 from bellman_diffusion.tables.model import MODEL_FILE
+from bellman_diffusion.training.checkpoint import checkpoint_kind
 from bellman_diffusion.view.agents import record_agent
 from bellman_diffusion.view.episode import episode_to_json
 from bellman_diffusion.view.generative import record_model
+from bellman_diffusion.view.images import record_images
 from bellman_diffusion.view.planners import record_planner
+
+_FILES = {
+    AGENT_FILE: "agent",
+    PLANNER_FILE: "planner",
+    MODEL_FILE: "table model",
+    VAE_FILE: "image model",
+}
 
 
 def record_run(
@@ -23,21 +33,40 @@ def record_run(
     data: pd.DataFrame | None = None,
     columns: tuple[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """A record of every agent, planner and table model in a run's folder, or of one file of them."""
+    """A record of every agent, planner and model in a run's folder, or of one file of them.
+
+    `data` and `columns` are for table models.
+    """
     parts: list[dict[str, Any]] = []
-    if _holds(run, AGENT_FILE):
+    found = _found(run)
+    if "agent" in found:
         parts.append(episode_to_json(record_agent(run, seed, steps)))
-    if _holds(run, PLANNER_FILE):
+    if "planner" in found:
         parts.append(episode_to_json(record_planner(run, seed, steps)))
-    if _holds(run, MODEL_FILE):
+    if "table model" in found:
         parts.append(record_model(run, seed, data, columns))
+    if "image model" in found:
+        parts.append(record_images(run if run.is_dir() else run.parent, seed))
     if not parts:
+        held = f" but a {found[0]}" if found else ""
         raise InvalidInputError(
-            f"{run} holds no agent, planner or table model ({AGENT_FILE}, {PLANNER_FILE}, "
-            f"{MODEL_FILE}): name the folder of bellman train, bellman plan or bellman fit"
+            f"{run} holds no agent, planner, table or image model{held}: name the folder of bellman "
+            "train, plan, fit or images, or a file that it saved"
         )
     return [part | {"run": str(run)} for part in parts]
 
 
-def _holds(run: Path, name: str) -> bool:
-    return (run / name).is_file() if run.is_dir() else run.is_file() and run.name == name
+def holds_table_model(run: Path) -> bool:
+    """Whether `data` and `columns` mean anything for a run."""
+    return "table model" in _found(run)
+
+
+def _found(run: Path) -> list[str]:
+    """The kinds of what a folder holds under their usual names, or of a file under any."""
+    files = [run / name for name in _FILES] if run.is_dir() else [run]
+    found = []
+    for file in files:
+        # A damaged file is what it is called: reading it says what is wrong.
+        kind = checkpoint_kind(file) or (_FILES.get(file.name) if file.is_file() else None)
+        found += [] if kind is None else [kind]
+    return found

@@ -4,7 +4,7 @@ import numpy as np
 
 from bellman_diffusion.experiments.ablation import POINTS
 from bellman_diffusion.experiments.uci_cases import CASES
-from bellman_diffusion.report.claims.base import Claim, Finding, Summary
+from bellman_diffusion.report.claims.base import Claim, Finding, MissingFigureError, Summary
 from bellman_diffusion.report.page import with_error
 
 
@@ -81,8 +81,9 @@ def _gain(first: Summary, second: Summary) -> tuple[float, float]:
     """How much nearer the second is than the first, paired by seeds, and its standard error."""
     pairs = zip(first["per_seed"], second["per_seed"], strict=True)
     gains = [1 - b["w1"] / a["w1"] for a, b in pairs]
-    error = np.std(gains, ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.inf
-    return float(np.mean(gains)), float(error)
+    if len(gains) < 2:
+        raise MissingFigureError("several seeds")
+    return float(np.mean(gains)), float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
 
 
 APPENDIX = (

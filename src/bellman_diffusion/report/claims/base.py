@@ -5,6 +5,15 @@ from typing import Any, Literal, NamedTuple
 
 Verdict = Literal["reproduced", "better", "not reproduced", "claim wrong", "not run"]
 Summary = Mapping[str, Any]
+# Shares of a field's size up to which it is said to be accurate.
+ACCURATE = 0.25
+
+
+LEGEND = (
+    "Reproduced: we find what the paper says. Better: our figure is better than the paper's, or our "
+    "default does what the paper's recipe, as it is written, does not. Not reproduced: we do not "
+    "find it, or no more of it than seeds explain. Claim wrong: no setting could make it right."
+)
 
 
 class Finding(NamedTuple):

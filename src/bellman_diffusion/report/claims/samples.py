@@ -5,9 +5,10 @@ from typing import Literal
 
 import numpy as np
 
-from bellman_diffusion.data.toy import UnbalancedMixture
+from bellman_diffusion.data.toy import TOY_SETS, UnbalancedMixture
 from bellman_diffusion.experiments.uci_cases import CASES
 from bellman_diffusion.report.claims.base import (
+    ACCURATE,
     Claim,
     Finding,
     MissingFigureError,
@@ -19,6 +20,8 @@ from bellman_diffusion.report.page import with_error
 
 # W1 over the floor up to which samples are said to match their data.
 _MATCHES = 1.5
+# Weights that are off by more are missed.
+_WEIGHT_ERROR = 0.05
 # Tables of five on which the paper's model is nearer than its DDPM, by either metric.
 _PAPER_WINS = 3
 
@@ -52,16 +55,62 @@ def _toy(name: str) -> Callable[[Summary], Finding]:
     return judge
 
 
-def _score_weights(summary: Summary) -> Finding:
-    claim, mixture = summary["score_claim"], summary["mixture"]
-    if claim is None:
-        raise MissingFigureError("the score model")
-    error = float(np.max(np.abs(np.subtract(mixture["weights"], UnbalancedMixture.weights))))
+def _fields(summary: Summary) -> Finding:
+    """Accurate if the largest error of a field over the sets is small."""
+    names = [toy.name for toy in TOY_SETS]
+    ours = _field_errors([summary[name] for name in names])
+    paper = _field_errors([summary[name]["paper"] for name in names])
+    verdict: Verdict = "reproduced" if max(paper) < ACCURATE else "better"
     return Finding(
-        f"weights off by {claim['largest_weight_error']:.2f} (one noise level), {error:.3f} (many)",
-        "claim wrong" if claim["holds"] and error < 0.05 else "not reproduced",
-        "True of a score at one noise level with Langevin dynamics; the score (2g − ∇s)/s of our "
-        "default, which knows many noise levels as score-based models do, finds the weights.",
+        f"p off by {ours[0]:.0%} at most, ∇p by {ours[1]:.0%}",
+        verdict if max(ours) < ACCURATE else "not reproduced",
+        "∫|p̂ − p| and ∫|∇p̂ − ∇p|/∫|∇p| on the worst set, of our density and score; s and g of the "
+        f"recipe as written, scaled to the mass 1, are off by {paper[0]:.0%} and {paper[1]:.0%}.",
+    )
+
+
+def _field_errors(models: Sequence[Summary]) -> tuple[float, float]:
+    """The worst errors of p and of ∇p, where it has one."""
+    slopes = [m["gradient_error"] for m in models if m["gradient_error"] is not None]
+    return max(m["scalar_error"] for m in models), max(slopes)
+
+
+def _langevin(summary: Summary) -> Finding:
+    """Reproduced if the paper's dynamics comes nearer, or loses fewer paths, on every set."""
+    cells = {toy.title: summary[toy.name]["paper"] for toy in TOY_SETS}
+    worse = [name for name, f in cells.items() if _is_better(f)]
+    said = [f"{name} {f['langevin_lost']:.1%} against {f['lost']:.1%}" for name, f in cells.items()]
+    return Finding(
+        f"paths lost: {'; '.join(said)}",
+        "reproduced" if len(worse) == len(cells) else "not reproduced",
+        "Langevin dynamics on g/s, with s kept above 0.001, against dx = g dt + √s dw on the fields of "
+        f"the recipe as written: worse on {len(worse)} of {len(cells)} sets (by W1, or by paths lost "
+        "where some are not finite).",
+    )
+
+
+def _is_better(figures: Summary) -> bool:
+    """Whether the paper's dynamics did better than Langevin's on the same fields."""
+    w1, other = figures["w1"], figures["langevin_w1"]
+    if w1 is None or other is None:
+        return figures["lost"] < figures["langevin_lost"]
+    return w1 < other
+
+
+def _score_weights(summary: Summary) -> Finding:
+    errors, mixture = summary["weight_errors"], summary["mixture"]
+    if errors is None:
+        raise MissingFigureError("the score models")
+    error = float(np.max(np.abs(np.subtract(mixture["weights"], UnbalancedMixture.weights))))
+    found = errors["many_levels"] < _WEIGHT_ERROR
+    return Finding(
+        f"weights off by {errors['one_level']:.2f} (one noise level), "
+        f"{errors['many_levels']:.3f} (many)",
+        "claim wrong" if found else "reproduced",
+        "True of a score model at one noise level with Langevin dynamics; one that learns many levels, "
+        f"as score-based models do, finds the weights as ours does ({error:.3f})."
+        if found
+        else f"A score model misses them with many noise levels too; ours is off by {error:.3f}.",
     )
 
 
@@ -69,7 +118,11 @@ def _table_1(metric: Literal["w1", "mmd"]) -> Callable[[Summary], Finding]:
     """By one of the two metrics: competitive if no table is lost by much more than its error."""
 
     def judge(summary: Summary) -> Finding:
-        names = [n for n in CASES if n in summary and CASES[n].in_paper]
+        names = [n for n in CASES if CASES[n].in_paper]
+        if lacking := [n for n in names if n not in summary]:
+            raise MissingFigureError(f"{', '.join(lacking)}")
+        if len(summary["seeds"]) < 2:
+            raise MissingFigureError("several seeds")
         pairs = [(summary[n]["bellman"], summary[n]["ddpm"]) for n in names]
         ours = [known(a[metric], metric) for a, _ in pairs]
         theirs = [known(b[metric], metric) for _, b in pairs]
@@ -86,8 +139,8 @@ def _table_1(metric: Literal["w1", "mmd"]) -> Callable[[Summary], Finding]:
         )
         verdict: Verdict = "not reproduced"
         if not lost:
-            alone = wins == _PAPER_WINS and not _recipe_matches(summary, names)
-            verdict = "better" if wins > _PAPER_WINS or alone else "reproduced"
+            more = won > _PAPER_WINS or not _recipe_matches(summary, names)
+            verdict = "better" if more else "reproduced"
         return Finding(
             f"nearer on {wins} of {len(names)}, clearly nearer on {won}, clearly farther on {lost}",
             verdict,
@@ -110,14 +163,14 @@ def _recipe(summary: Summary, names: Sequence[str]) -> str:
     parts = []
     if written:
         some = [w for w in written if w is not None]
-        ends = f", and ends at {_range(some)} × the floor elsewhere" if some else ""
+        ends = f", and ends at {_range(some)} × the floor (W1) elsewhere" if some else ""
         none = len(written) - len(some)
         parts.append(
             f"The recipe as written yields no rows on {none} of {len(written)} tables{ends}."
         )
     if some := [w for w in least if w is not None]:
         parts.append(
-            f"With the least noise that keeps its paths it ends at {_range(some)} × the floor."
+            f"With the least noise that keeps its paths it ends at {_range(some)} × the floor (W1)."
         )
     return " ".join(parts)
 
@@ -128,6 +181,20 @@ def _range(values: Sequence[float]) -> str:
 
 
 SAMPLES = (
+    Claim(
+        "Abstract, Section 5.1",
+        "Estimates the density and its gradient accurately",
+        "by eye",
+        "toy",
+        _fields,
+    ),
+    Claim(
+        "Section 3.3",
+        "Langevin dynamics on g/s is unstable, dx = g dt + √s dw is not",
+        "argued",
+        "toy",
+        _langevin,
+    ),
     Claim(
         "Section 5.1, figure",
         "Learns a uniform law on disjoint spans",

@@ -2,18 +2,17 @@
 
 import numpy as np
 
+from bellman_diffusion.report.bellman_report import first_backup
 from bellman_diffusion.report.claims.base import Claim, Finding, Summary, Verdict
+from bellman_diffusion.report.convergence_report import error_slopes
 
 
 def _linearity(summary: Summary) -> Finding:
-    curves = summary["curves"]
-    fields = curves["fields (density and gradient), exact"]["w1_worst"]
-    others = [c["w1_worst"][0] for n, c in curves.items() if "fields" not in n and "exact" in n]
-    holds = fields[-1] < 1e-3 and min(others) > 0.1
+    fields, others = first_backup(summary)
     return Finding(
-        f"W1 {fields[0]:.0e} against {min(others):.2f}",
-        "reproduced" if holds else "not reproduced",
-        f"After one exact backup from the exact laws the fields are off by {fields[0]:.1g}, energies, "
+        f"W1 {fields:.0e} against {min(others):.2f}",
+        "reproduced" if fields < 1e-3 and min(others) > 0.1 else "not reproduced",
+        f"After one exact backup from the exact laws the fields are off by {fields:.1g}, energies, "
         f"scores and log-densities by {min(others):.2f} or more.",
     )
 
@@ -50,13 +49,26 @@ def _sliced_matching(summary: Summary) -> Finding:
     )
 
 
+def _efficient_kernel(summary: Summary) -> Finding:
+    last = summary["pairs"][-1]
+    return Finding(
+        f"{last['projected']:,.0f} pairs against {last['whole']:.0e}",
+        "reproduced" if last["projected"] < 1e-3 * last["whole"] else "not reproduced",
+        f"For an error of a tenth in the kernel's mean with {last['dim']} columns, in closed form; the "
+        "price is in the next claim.",
+    )
+
+
 def _projected_kernel(summary: Summary) -> Finding:
     worst = min(max(r["projected_gradient"], r["projected_scalar"]) for r in summary["rows"])
+    wrong = worst > 0.1
     return Finding(
         f"off by {worst:.0%} or more at every ε",
-        "claim wrong" if worst > 0.1 else "reproduced",
+        "claim wrong" if wrong else "reproduced",
         "With the kernel on projections s is no density and g no gradient of one; the pair still has "
-        "the data's law at rest, which is why sampling works all the same.",
+        "the data's law at rest, which is why sampling works all the same."
+        if wrong
+        else "The losses with the kernel on projections are those that are meant.",
     )
 
 
@@ -71,19 +83,25 @@ def _stationarity(summary: Summary) -> Finding:
 
 
 def _convergence(summary: Summary) -> Finding:
+    """An exponential has a rate that stays; that of the normal law falls, for as long as we look."""
     normal, uniform = summary["convergence"]["normal"], summary["convergence"]["uniform"]
     stuck = normal["divergence"][-1] / normal["divergence"][0]
+    early, late = normal["rate_halved"], normal["rate_end"]
+    wrong = late < 0.1 * early and stuck > 0.01
+    slows = f"from {early:.0e} to {late:.0e}"
     return Finding(
-        f"normal: {stuck:.0%} of KL left at t = {normal['time_end']:.0f}",
-        "claim wrong" if stuck > 0.01 else "reproduced",
-        f"KL falls exponentially where p is bounded below (uniform: rate {uniform['rate_end']:.2g}), "
-        "but not for the normal law, which has a log-Sobolev inequality: √s vanishes in the tails.",
+        f"normal: {stuck:.0%} of KL left at t = {normal['time_end']:.0f}, its rate falling {slows}",
+        "claim wrong" if wrong else "reproduced",
+        "The normal law has a log-Sobolev inequality, but √s vanishes in its tails and KL falls ever "
+        f"more slowly; where p is bounded below it falls exponentially (uniform: rate "
+        f"{uniform['rate_end']:.2g})."
+        if wrong
+        else f"KL falls exponentially for the normal law too, with rate {late:.2g}.",
     )
 
 
 def _errors(summary: Summary) -> Finding:
-    rows = [row for row in summary["errors"]["rows"] if row["error"] > 0]
-    slopes = [row["w2"][-1] / row["error"] for row in rows]
+    slopes = error_slopes(summary)
     proportional = max(slopes) < 2 * min(slopes)
     last = summary["horizon"]["normal"][-1]
     holds_everywhere = last["w2"] < 0.01
@@ -100,8 +118,8 @@ def _errors(summary: Summary) -> Finding:
 THEORY = (
     Claim(
         "Abstract, Section 2",
-        "Only models linear in the density admit one-step Bellman updates; energies, log-densities and "
-        "scores do not",
+        "Means of densities and gradients over transitions are those of the Bellman equation; means of "
+        "energies, log-densities and scores are not",
         "argued",
         "linearity",
         _linearity,
@@ -126,6 +144,13 @@ THEORY = (
         "proved, ε → 0",
         "equivalence",
         _sliced_matching,
+    ),
+    Claim(
+        "Section 3.2",
+        "A kernel on projections needs far fewer samples in many dimensions",
+        "argued",
+        "equivalence",
+        _efficient_kernel,
     ),
     Claim(
         "Section 3.2",

@@ -258,7 +258,8 @@ function generative(run) {
   const card = element("section", { class: "run", "data-kind": "samples" });
   const [first, second] = run.columns;
   card.append(element("h2", {}, `${run.name}: ${first} and ${second}`));
-  card.append(element("p", { class: "note" }, run.run));
+  const lacking = run.data ? "" : "The data are not here: give the table with --data to see them beside. ";
+  card.append(element("p", { class: "note" }, lacking + run.run));
   const panels = element("div", { class: "panels" });
   card.append(panels);
   const samples = unpack(run.samples), data = run.data ? unpack(run.data) : null;
@@ -340,9 +341,32 @@ function generative(run) {
   };
 }
 
+// ---- an image model ------------------------------------------------------------------------------
+
+function pictures(run) {
+  const card = element("section", { class: "run", "data-kind": "images" });
+  card.append(element("h2", {}, `${run.name}: ${run.n_images} images in the making`));
+  card.append(element("p", { class: "note" }, run.run));
+  const image = element("img", { class: "frame", alt: "" });
+  const caption = element("figcaption", { "data-role": "summary" });
+  card.append(element("div", { class: "panels" }, element("figure", {}, image, caption)));
+  return {
+    card, nSteps: run.n_steps,
+    draw() {},
+    show(step) {
+      const t = Math.min(step, run.n_steps - 1);
+      card.dataset.step = t;
+      image.src = run.frames[run.frame[t]];
+      image.alt = `${run.n_images} images at moment ${t + 1}`;
+      const noise = run.levels ? ` Noise ${short(run.levels[t])} standard deviations.` : "";
+      caption.textContent = `Codes on their way from noise, decoded; moment ${t + 1} of ${run.n_steps}.${noise}`;
+    },
+  };
+}
+
 // ---- all of them ---------------------------------------------------------------------------------
 
-const makers = { episode, samples: generative };
+const makers = { episode, samples: generative, images: pictures };
 const shown = content.runs.map((run) => makers[run.kind](run));
 document.getElementById("runs").append(...shown.map((s) => s.card));
 const last = Math.max(...shown.map((s) => s.nSteps)) - 1;

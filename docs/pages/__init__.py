@@ -1,0 +1,1 @@
+"""The results pages, a file for each part of them."""
