@@ -199,6 +199,15 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
+@pytest.fixture
+def python_handles_ctrl_c():
+    """As in a shell: a process that was started in the background may ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("python_handles_ctrl_c")
 def test_the_first_ctrl_c_waits_for_the_end_of_a_chunk_and_the_second_does_not(tmp_path, capfd):
     def pressed(times):
         def chunk(state, step, n_steps):

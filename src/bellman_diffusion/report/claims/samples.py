@@ -139,8 +139,8 @@ def _table_1(metric: Literal["w1", "mmd"]) -> Callable[[Summary], Finding]:
         )
         verdict: Verdict = "not reproduced"
         if not lost:
-            more = won > _PAPER_WINS or not _recipe_matches(summary, names)
-            verdict = "better" if more else "reproduced"
+            alone = wins >= _PAPER_WINS and not _recipe_matches(summary, names)
+            verdict = "better" if won > _PAPER_WINS or alone else "reproduced"
         return Finding(
             f"nearer on {wins} of {len(names)}, clearly nearer on {won}, clearly farther on {lost}",
             verdict,
