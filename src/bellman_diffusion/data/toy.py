@@ -86,7 +86,24 @@ class GaussianSum(NamedTuple):
         return (parts @ self.means - parts.sum(axis=1)[:, None] * x) / self.spread**2
 
 
-class UnbalancedMixture(ToySet):
+class SmoothSet(ToySet):
+    """A set whose law is a sum of Gaussians."""
+
+    @property
+    @abstractmethod
+    def law(self) -> GaussianSum:
+        """The sum."""
+
+    def density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
+        """The true density."""
+        return self.law.density(x)
+
+    def gradient(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n dim"]:
+        """The density's true gradient."""
+        return self.law.gradient(x)
+
+
+class UnbalancedMixture(SmoothSet):
     """Three Gaussians in the plane with weights 0.45, 0.45 and 0.1."""
 
     name = "mixture"
@@ -100,16 +117,9 @@ class UnbalancedMixture(ToySet):
         mode = rng.choice(3, n, p=self.weights)
         return self.means[mode] + self.spread * rng.standard_normal((n, 2))
 
-    def density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
-        """The true density."""
-        return self._law.density(x)
-
-    def gradient(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n dim"]:
-        """The density's true gradient."""
-        return self._law.gradient(x)
-
     @property
-    def _law(self) -> GaussianSum:
+    def law(self) -> GaussianSum:
+        """The three."""
         return GaussianSum(self.weights, self.means, self.spread)
 
     def figures(self, x: Float[np.ndarray, "n dim"]) -> dict[str, float | list[float]]:
@@ -120,7 +130,7 @@ class UnbalancedMixture(ToySet):
         return {"weights": [float(np.mean(nearest == mode)) for mode in range(3)]}
 
 
-class TwoMoons(ToySet):
+class TwoMoons(SmoothSet):
     """scikit-learn's two moons."""
 
     name = "moons"
@@ -137,16 +147,9 @@ class TwoMoons(ToySet):
         pool, _ = make_moons(20 * n, noise=self.noise, random_state=int(rng.integers(2**31)))
         return pool[rng.choice(len(pool), n, replace=False)]
 
-    def density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
-        """The true density: an integral along the arcs, as a sum."""
-        return self._law.density(x)
-
-    def gradient(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n dim"]:
-        """The density's true gradient."""
-        return self._law.gradient(x)
-
     @property
-    def _law(self) -> GaussianSum:
+    def law(self) -> GaussianSum:
+        """The integral along the arcs, as a sum."""
         # Points on the arcs, a fifth of the noise apart.
         means = np.asarray(make_moons(2 * _ARC_POINTS, noise=None, shuffle=False)[0])
         return GaussianSum(np.full(len(means), 1 / len(means)), means, self.noise)
