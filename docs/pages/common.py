@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from bellman_diffusion.report.page import shown_time
+
 DOCS = Path(__file__).parents[1]
 RESULTS = DOCS.parent / "results"
 # Tables take the room of the page's own contents.
@@ -27,12 +29,8 @@ def command(name: str, options: str = "") -> str:
     path = RESULTS / "all.json"
     run = json.loads(path.read_text()).get(name, {}) if path.exists() else {}
     words = run.get("command") or f"bellman reproduce {name} {options}".strip()
-    took = f"\n\nIt took {_time(run['seconds'])} on two CPU cores." if "seconds" in run else ""
+    took = f"\n\nIt took {shown_time(run['seconds'])} on two CPU cores." if "seconds" in run else ""
     return f"```console\n$ {words} --out results/{name}\n```{took}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
 
 
 def seeds(summary: dict[str, Any]) -> str:

@@ -55,3 +55,8 @@ def with_error(mean: float, values: Sequence[float | None], form: str) -> str:
         return f"{mean:{form}}"
     error = np.std(known, ddof=1) / np.sqrt(len(known))
     return f"{mean:{form}} ± {error:{form}}"
+
+
+def shown_time(seconds: float) -> str:
+    """How long something took."""
+    return f"{seconds:.1f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"

@@ -36,7 +36,7 @@ from bellman_diffusion.report.equivalence_report import (
 )
 from bellman_diffusion.report.ledger import ledger_rows, ledger_table, verdict_counts
 from bellman_diffusion.report.mnist_report import mnist_table, mnist_verdict
-from bellman_diffusion.report.page import Section, Table, write_page
+from bellman_diffusion.report.page import Section, Table, shown_time, write_page
 from bellman_diffusion.report.tabular_report import tabular_table, tabular_verdict
 from bellman_diffusion.report.toy_report import toy_introduction, toy_table
 
@@ -109,7 +109,7 @@ def _sections(
     if summary is None:
         return [Section(part.title, f"Not run. {run.get('error', '')}")]
     how = f"Made by {run['command']}" if "command" in run else ""
-    how += f", in {run['seconds'] / 60:.1f} minutes." if "seconds" in run else "." if how else ""
+    how += f", in {shown_time(run['seconds'])}." if "seconds" in run else "." if how else ""
     files = sorted((out / part.name / "figures").glob("*.png"), key=_place_in_paper)
     pictures = [(file, f"{part.title}: {file.stem.replace('-', ' ')}") for file in files]
     return [
