@@ -33,8 +33,8 @@ PARTS = (
         "toy",
         "Synthetic sets (Section 5.1)",
         {"seed": 300, "seeds": 3},
-        {"seeds": 1, "max_iter": 3000},
-        "one seed of three, 3,000 training steps",
+        {"seeds": 1, "max_iter": 2000},
+        "one seed of three, 2,000 training steps",
     ),
     Part(
         "tabular",
@@ -68,7 +68,7 @@ PARTS = (
         "mnist",
         "Digits (Appendix F.1)",
         {"seed": 900, "seeds": 3},
-        {"seeds": 1, "vae_steps": 1000, "latent_steps": 1500, "classifier_steps": 800},
+        {"seeds": 1, "vae_steps": 1000, "latent_steps": 1000, "classifier_steps": 800},
         "one seed of three, a sixth to a quarter of the training steps",
     ),
     Part(
