@@ -5,7 +5,10 @@ import sys
 import pytest
 
 from bellman_diffusion.cli import demo, main, reproduce
+from bellman_diffusion.cli.lazy import COMMANDS, load
+from bellman_diffusion.cli.options import show
 from bellman_diffusion.experiments.toy import ToySettings
+from bellman_diffusion.report.page import Table
 
 
 def tiny(**changes):
@@ -77,3 +80,47 @@ def test_wrong_usage_is_exit_code_2_without_a_traceback(arguments):
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_list_of_commands_says_what_each_says_of_itself(name):
+    entry = COMMANDS[name]
+    command = load(entry, name)
+    assert command.name == name
+    assert " ".join((command.help or "").split("\n\n")[0].split()) == entry.help
+
+
+def test_help_is_shown_without_jax():
+    """It takes seconds to import."""
+    code = (
+        "import sys; from bellman_diffusion.cli import main\n"
+        "sys.argv = ['bellman', '--help']\n"
+        "try: main.run()\n"
+        "except SystemExit: print('jax' in sys.modules, 'matplotlib' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "False False"
+    for name, entry in COMMANDS.items():
+        assert name in said.stdout
+        assert entry.help.split()[0] in said.stdout
+
+
+def test_names_with_brackets_are_shown_as_they_are(capsys):
+    """Rich would take them for its own marks, and fail on a closing one."""
+    show(Table(("rate [/min]", "v"), [("speed [m/s]", "1")]), "a [bold] table", quiet=False)
+    said = capsys.readouterr().out
+    for name in ("rate [/min]", "speed [m/s]", "a [bold] table"):
+        assert name in said
+
+
+def test_a_file_in_the_place_of_a_runs_folder_is_left_alone(tmp_path, monkeypatch, capsys):
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    assert call(monkeypatch, "train", "CartPole-v1", "--out", str(notes)) == 2
+    said = capsys.readouterr().err
+    assert "name a folder" in said
+    assert "remove" not in said
+    assert notes.read_text() == "mine"
+    (tmp_path / "config.json").write_text("[1, 2]")
+    assert call(monkeypatch, "train", "CartPole-v1", "--out", str(tmp_path)) == 2
+    assert "choose another folder" in capsys.readouterr().err

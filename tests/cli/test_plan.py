@@ -1,6 +1,7 @@
 """`bellman plan`: figures, saved planners, refusals."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +38,23 @@ def test_samples_write_a_run_folder(tmp_path):
     assert result.exit_code == 0, result.output
     for name in ("config.json", "metrics.jsonl", "checkpoint.bellman", "planner.bellman"):
         assert (out / name).exists()
+
+
+def test_another_plan_does_not_take_the_place_of_one(tmp_path, monkeypatch):
+    """What differs by default has a folder of its own; in one folder it is refused."""
+    monkeypatch.chdir(tmp_path)
+    few = ("FrozenLake-v1", "--functions", "11", "--quiet")
+    for extra in ((), ("--mode", "c51"), ("--map", "8x8"), ("--policy", "random")):
+        assert run(*few, *extra).exit_code == 0
+    found = {p.name for p in (tmp_path / "runs").iterdir()}
+    assert found == {f"plan-FrozenLake-v1{end}" for end in ("", "-c51", "-8x8", "-random")}
+    before = Path("runs/plan-FrozenLake-v1/planner.bellman").read_bytes()
+    refused = run(*few, "--gamma", "0.9")
+    assert "gamma: 0.99 → 0.9" in str(refused.exception)
+    assert Path("runs/plan-FrozenLake-v1/planner.bellman").read_bytes() == before
+    # The same one again is no other plan.
+    assert run(*few).exit_code == 0
+    assert run("--load", "runs/plan-FrozenLake-v1", "--quiet").exit_code == 0
 
 
 def test_policies_come_from_functions_and_tables(tmp_path, monkeypatch):
@@ -83,4 +101,5 @@ def test_bad_input_is_an_error_that_names_the_remedy(arguments, message, tmp_pat
     result = run(*arguments.split(), *(["--out", str(tmp_path / "run")] if arguments else []))
     assert isinstance(result.exception, BellmanError), result.output
     assert message in str(result.exception)
-    assert not (tmp_path / "run" / "planner.bellman").exists()
+    # Nothing is left that the right command would stumble over.
+    assert not (tmp_path / "run").exists()

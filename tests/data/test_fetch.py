@@ -84,3 +84,26 @@ def test_a_missing_page_is_an_error(server):
     address, _ = server
     with pytest.raises(DataMissingError, match="could not be downloaded"):
         find_file(PublicFile("none.csv", DIGEST, address + "none.csv"))
+
+
+def test_a_download_that_breaks_off_is_told(tmp_path):
+    """More bytes are announced than come."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(CONTENT)
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{running.server_port}/table.csv"
+        with pytest.raises(DataMissingError, match="could not be downloaded"):
+            find_file(PublicFile("table.csv", DIGEST, address))
+        running.shutdown()
+        thread.join()

@@ -135,7 +135,7 @@ def test_divergence_stops_the_run_and_keeps_the_last_good_state(tmp_path):
 
 
 def test_another_configuration_does_not_overwrite_a_run(tmp_path):
-    RunFolder(tmp_path, {"width": 8, "seed": 1})
+    RunFolder(tmp_path, {"width": 8, "seed": 1}).make()
     with pytest.raises(InvalidInputError, match="seed: 1 → 2"):
         RunFolder(tmp_path, {"width": 8, "seed": 2})
 

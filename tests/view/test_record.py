@@ -3,6 +3,8 @@
 import base64
 import json
 import sys
+import threading
+from http.client import HTTPConnection
 from unittest import mock
 
 import jax.numpy as jnp
@@ -28,6 +30,7 @@ from bellman_diffusion.view.packing import pack, pack_frames, pack_points, round
 from bellman_diffusion.view.page import render_view
 from bellman_diffusion.view.planners import worst_mean
 from bellman_diffusion.view.record import record_run
+from bellman_diffusion.view.server import make_server
 from tests.view.records import episode_record, made_episode
 
 
@@ -215,6 +218,37 @@ def test_a_folder_of_something_else(tmp_path):
         record_run(tmp_path)
     with pytest.raises(InvalidInputError, match="holds no agent"):
         record_run(tmp_path / "nothing")
+
+
+def test_a_training_that_has_not_ended(tmp_path):
+    (tmp_path / "checkpoint.bellman").write_bytes(b"")
+    with pytest.raises(InvalidInputError, match="run the same command again"):
+        record_run(tmp_path)
+
+
+def test_the_server_answers_to_its_own_names_alone():
+    """Other names may be made to lead to loopback: their pages must not read this one."""
+    server = make_server("a page")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    found = {}
+    own = [f"{name}:{server.server_port}" for name in ("127.0.0.1", "localhost")]
+    for host in (*own, "evil.example"):
+        connection = HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        connection.request("GET", "/", headers={"Host": host})
+        found[host] = connection.getresponse().status
+        connection.close()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    assert list(found.values()) == [200, 200, 403]
+
+
+def test_points_that_are_not_finite_do_not_move_others():
+    places = np.array([[0.0, 0.0], [1.0, 2.0], [50.0, np.inf]])
+    packed = unpacked(pack_points(places))
+    np.testing.assert_allclose(packed[:2], places[:2], atol=1e-4)
+    assert np.abs(packed).max() <= 2.0
 
 
 def test_a_table_for_a_run_without_one_is_refused(lake, tmp_path, capsys):

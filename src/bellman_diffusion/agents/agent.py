@@ -58,8 +58,8 @@ class Agent:
         path = path / AGENT_FILE if path.is_dir() else path
         if not path.exists():
             raise InvalidInputError(
-                f"{path} is not there: train an agent first, as in "
-                "bellman train CartPole-v1 --out " + str(run)
+                f"{run} holds no agent ({AGENT_FILE}): train one by bellman train; where "
+                "its training was stopped, run the same command again"
             )
         (networks, frames), meta = read_checkpoint(path, _KIND, _like)
         seeds = meta["seeds"]

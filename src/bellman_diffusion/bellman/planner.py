@@ -55,8 +55,12 @@ class Planner:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Planner":
-        """Read a saved planner. Its environment is made again to know its observations."""
-        field, meta = read_checkpoint(Path(path), _KIND, _like)
+        """Read a saved planner from its file or its run's folder.
+
+        Its environment is made again to know its observations.
+        """
+        file = Path(path) / PLANNER_FILE if Path(path).is_dir() else Path(path)
+        field, meta = read_checkpoint(file, _KIND, _like)
         space = make_env(meta["env_id"], **meta["env_options"]).observation_space
         return cls(field, space, meta)
 

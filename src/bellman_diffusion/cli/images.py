@@ -48,6 +48,8 @@ def images(
     """
     pictures = read_images(source, labels)
     folder = out or Path("runs") / source.resolve().stem
+    if folder.resolve() == source.resolve():
+        raise InvalidInputError(f"{folder} holds the images: name another folder for the model")
     if folder.is_file():
         raise InvalidInputError(f"{folder} is a file: name a folder for the model")
     settings = ImageSettings(latent_dim=latent_dim, vae_steps=vae_steps, latent_steps=latent_steps)

@@ -6,20 +6,13 @@ from typing import Annotated
 import typer
 
 from bellman_diffusion import __version__
-from bellman_diffusion.cli.demo import demo
-from bellman_diffusion.cli.evaluate import evaluate
-from bellman_diffusion.cli.images import images
-from bellman_diffusion.cli.plan import plan
-from bellman_diffusion.cli.reproduce_all import commands
-from bellman_diffusion.cli.tables import fit, sample
-from bellman_diffusion.cli.train import train
-from bellman_diffusion.cli.view import view
-from bellman_diffusion.cli.watch import watch
+from bellman_diffusion.cli.lazy import LazyGroup
 from bellman_diffusion.errors import BellmanError
 
 _INTERRUPTED = 130
 
 app = typer.Typer(
+    cls=LazyGroup,
     help="Generative modelling and distributional RL on scalar and gradient fields.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -44,18 +37,6 @@ def _main(
     ] = False,
 ) -> None:
     del version
-
-
-app.command()(demo)
-app.command()(fit)
-app.command()(sample)
-app.command()(images)
-app.command()(plan)
-app.command()(train)
-app.command()(evaluate)
-app.command()(watch)
-app.command()(view)
-app.add_typer(commands.reproduce, name="reproduce")
 
 
 def run() -> None:

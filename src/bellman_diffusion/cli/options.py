@@ -27,7 +27,11 @@ def show(table: Table, title: str, *, quiet: bool) -> None:
         view.add_column(name, justify="left" if i < 2 else "right")
     for row in table.rows:
         view.add_row(*row)
-    Console(width=None if sys.stdout.isatty() else 120).print(view)
+    # Names of columns may have brackets, which Rich would take for its own.
+    console = Console(
+        width=None if sys.stdout.isatty() else 120, markup=False, emoji=False, highlight=False
+    )
+    console.print(view)
 
 
 def print_json(value: dict[str, Any]) -> None:

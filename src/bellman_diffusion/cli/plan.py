@@ -63,7 +63,12 @@ def plan(
     ] = None,
     max_iter: Annotated[int, typer.Option(min=1, help="Training steps with --samples.")] = 10_000,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The run's folder; by default runs/plan-ENV.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="The run's folder; by default runs/plan-ENV, with what differs from the usual.",
+        ),
     ] = None,
     load: Annotated[
         Path | None, typer.Option(help="Show a saved planner instead of making one.")
@@ -100,15 +105,25 @@ def plan(
         seed=seed,
         env_options=options,
     )
-    folder = out or Path("runs") / f"plan-{re.sub(r'[^A-Za-z0-9.]+', '-', env_id)}"
-    planner = _run(settings, folder, quiet)
+    folder = out or Path("runs") / _name(settings, map_name)
+    run = RunFolder(folder, asdict(settings))
+    planner = _run(settings, run, quiet)
+    run.make()
     planner.save(folder / PLANNER_FILE)
     write_json(folder / "figures.json", planner.meta["figures"])
     report = write_plan_report(folder, planner, command_line(), seed)
     _show(planner, report, seed, quiet, as_json)
 
 
-def _run(settings: PlanSettings, folder: Path, quiet: bool) -> Planner:
+def _name(settings: PlanSettings, map_name: str | None) -> str:
+    """By what is not as it is by default: plans beside each other have folders of their own."""
+    parts = [settings.mode, settings.policy, map_name or ""]
+    usual = (PlanSettings.mode, PlanSettings.policy, "")
+    given = [part for part, default in zip(parts, usual, strict=True) if part != default]
+    return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(["plan", settings.env_id, *given]))
+
+
+def _run(settings: PlanSettings, run: RunFolder, quiet: bool) -> Planner:
     def say(text: str) -> None:
         if not quiet:
             sys.stderr.write(f"{text}\n")
@@ -119,7 +134,6 @@ def _run(settings: PlanSettings, folder: Path, quiet: bool) -> Planner:
             planner = make_plan(settings, report=say)
         else:
             progress = NoProgress() if quiet else RichProgress(f"plan {settings.env_id}")
-            run = RunFolder(folder, asdict(settings))
             planner = make_plan(settings, run=run, progress=progress, report=say)
     # A warning is part of the result: it is shown even to --quiet, on stderr.
     for warning in caught:

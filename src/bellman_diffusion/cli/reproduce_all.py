@@ -19,6 +19,8 @@ from bellman_diffusion.report.paper_report import read_results, write_paper_repo
 from bellman_diffusion.training.files import write_json
 
 _RUNS = "all.json"
+# `all` and every experiment by its name.
+group = commands.reproduce
 
 
 @commands.reproduce.command("all")

@@ -17,6 +17,7 @@ from bellman_diffusion.recipe import Recipe
 from bellman_diffusion.report.page import Table
 from bellman_diffusion.tables import Column, TableModel, read_table, write_table
 from bellman_diffusion.tables.model import MODEL_FILE
+from bellman_diffusion.tables.reading import check_ending
 from bellman_diffusion.training import NoProgress, RichProgress
 from bellman_diffusion.training.files import write_json
 
@@ -126,6 +127,8 @@ def sample(
         return
     if label is not None:
         raise InvalidInputError("--label is for images: ask for rows by --where")
+    if out is not None:
+        check_ending(out)
     loaded = TableModel.load(model)
     figures: dict[str, Any] = {"rows": number}
     if where is None:
@@ -140,7 +143,7 @@ def sample(
     if out is not None:
         write_table(frame, out)
         figures["out"] = str(out)
-    elif not as_json:
+    else:
         frame.to_csv(sys.stdout, index=False)
     if as_json:
         print_json(figures)

@@ -74,7 +74,8 @@ def train(
     config = _config(env_id, algo, steps, gamma, risk, support, change, env_option)
     everyone = list(range(seed, seed + seeds))
     folder = out or Path("runs") / _name(config)
-    training = _run(config, everyone, folder, quiet)
+    own_folder, training = _run(config, everyone, folder, quiet)
+    save_agents(own_folder / AGENT_FILE, training)
     _end(training, everyone, folder, quiet, as_json)
 
 
@@ -104,22 +105,21 @@ def _config(
     return default_config(env_id, **changes)
 
 
-def _run(config: AgentConfig, everyone: list[int], folder: Path, quiet: bool) -> Training:
+def _run(
+    config: AgentConfig, everyone: list[int], folder: Path, quiet: bool
+) -> tuple[Path, Training]:
+    """The folder of this process, and what it trained."""
     make_learner(config)  # refuses what cannot be trained before anything is written
     seeds = own_share(everyone)
-    if len(seeds) < len(everyone) and seeds[0] != everyone[0]:
+    if seeds[0] != everyone[0]:
         # Each process keeps its own checkpoints and figures; the first one's folder has the whole.
         folder = folder / f"seeds-{seeds[0]}-{seeds[-1]}"
     run = RunFolder(folder, config.to_json() | {"seeds": seeds})
     bar = NoProgress() if quiet else training_bar(f"{config.env_id} {config.algo}")
-    return train_agents(config, seeds, run=run, progress=bar)
+    return folder, train_agents(config, seeds, run=run, progress=bar)
 
 
 def _end(training: Training, everyone: list[int], folder: Path, quiet: bool, as_json: bool) -> None:
-    own_folder = folder
-    if list(training.seeds) != everyone and training.seeds[0] != everyone[0]:
-        own_folder = folder / f"seeds-{training.seeds[0]}-{training.seeds[-1]}"
-    save_agents(own_folder / AGENT_FILE, training)
     returns = gathered(training.returns, len(everyone))
     if training.seeds[0] != everyone[0]:
         return

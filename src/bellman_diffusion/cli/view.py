@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json
+from bellman_diffusion.cli.tables import Encoding, Header, Missing, Separator, reader
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.tables.reading import read_table
 from bellman_diffusion.training import NoProgress, RichProgress
+from bellman_diffusion.view.episode import LONGEST
 from bellman_diffusion.view.page import render_view, write_view
 from bellman_diffusion.view.record import holds_table_model, record_run
 from bellman_diffusion.view.server import make_server
@@ -24,7 +25,7 @@ def view(
         Path | None, typer.Option(help="Write one self-contained page here, and serve nothing.")
     ] = None,
     steps: Annotated[
-        int, typer.Option(min=1, help="The longest part of an episode to show.")
+        int, typer.Option(min=1, max=LONGEST, help="The longest part of an episode to show.")
     ] = 200,
     data: Annotated[
         Path | None, typer.Option(help="The table to show beside a table model's rows.")
@@ -32,6 +33,10 @@ def view(
     columns: Annotated[
         tuple[str, str] | None, typer.Option(help="Two columns of a table model to draw.")
     ] = None,
+    separator: Separator = None,
+    encoding: Encoding = "utf-8",
+    header: Header = True,
+    missing: Missing = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of the server on loopback; 0 takes a free one.")
     ] = 0,
@@ -50,7 +55,7 @@ def view(
     if html is None:
         # A port that cannot be had is told before anything is recorded.
         make_server("", port).server_close()
-    table = None if data is None else read_table(data)
+    table = None if data is None else reader(separator, encoding, header, missing)(data)
     bar = NoProgress() if quiet else RichProgress("record", ())
     parts = []
     with bar:

@@ -5,6 +5,7 @@ A file is used only if its SHA-256 is the published one.
 
 import hashlib
 import os
+from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
@@ -51,7 +52,7 @@ def _download(file: PublicFile) -> bytes:
     try:
         with urlopen(file.address, timeout=_TIMEOUT_SECONDS) as response:
             content = response.read()
-    except (URLError, OSError, ValueError) as error:
+    except (URLError, HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise DataMissingError(
             f"{file.name} is not here and could not be downloaded from {file.address} ({reason}). "

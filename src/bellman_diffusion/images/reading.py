@@ -66,6 +66,8 @@ def _read_folder(path: Path) -> Pictures:
     if not sources:
         raise InvalidInputError(f"{path} has no images ({', '.join(_ENDINGS)})")
     first = _open(sources[0][0])
+    # Before all of a folder of photographs is in memory.
+    _checked(first[None], sources[0][0])
     images = [first]
     for file, _ in sources[1:]:
         images.append(_open(file))

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from bellman_diffusion.errors import BellmanError
 from bellman_diffusion.images.model import ImageModel
 from bellman_diffusion.images.reading import Pictures
 from bellman_diffusion.report.image_figures import draw_grid
@@ -89,8 +90,17 @@ def _nearest(figures: Path, samples: np.ndarray, images: np.ndarray) -> Path:
 
 def _classes(figures: Path, model: ImageModel, seed: int) -> Section:
     shown = model.names_[:_SIDE]
-    rows = [model.sample(_SIDE, label=name, random_state=seed) for name in shown]
+    rows, rare = [], []
+    for name in shown:
+        try:
+            rows.append(model.sample(_SIDE, label=name, random_state=seed))
+        except BellmanError:
+            # The few images of a class may all be among those held out.
+            rare.append(name)
+    text = f"Too few images to learn from: {', '.join(rare)}." if rare else ""
+    if not rows:
+        return Section("Classes", text)
     path = draw_grid(
         figures / "classes.png", np.concatenate(rows), _SIDE, "a row for each class asked for"
     )
-    return Section("Classes", "", pictures=[(path, "classes")])
+    return Section("Classes", text, pictures=[(path, "classes")])

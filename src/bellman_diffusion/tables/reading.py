@@ -12,7 +12,8 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.training.files import write_atomically
 
 _SEPARATORS = (",", ";", "\t", "|")
-_PARQUET = {".parquet", ".pq"}
+_PARQUET = (".parquet", ".pq")
+_TEXT = (".csv", ".tsv", ".txt", ".data")
 _LOOKED_AT = 1_000_000
 _LINES_LOOKED_AT = 100
 
@@ -61,14 +62,24 @@ def read_table(
     return _checked(frame, path)
 
 
+def check_ending(path: Path) -> None:
+    """Rows are written as CSV or Parquet; another ending would lie about what is in the file."""
+    if path.suffix.lower() not in (*_PARQUET, *_TEXT):
+        raise InvalidInputError(
+            f"{path}: rows are written as CSV or Parquet, so name the file .csv or .parquet"
+        )
+
+
 def write_table(frame: pd.DataFrame, path: Path) -> None:
     """A CSV or Parquet file, by the name's ending; all of it or nothing."""
+    check_ending(path)
     if path.suffix.lower() in _PARQUET:
         content = io.BytesIO()
         frame.to_parquet(content, index=False)
         write_atomically(path, content.getvalue())
     else:
-        write_atomically(path, frame.to_csv(index=False).encode())
+        between = "\t" if path.suffix.lower() == ".tsv" else ","
+        write_atomically(path, frame.to_csv(index=False, sep=between).encode())
 
 
 def _read_parquet(path: Path, content: bytes) -> pd.DataFrame:

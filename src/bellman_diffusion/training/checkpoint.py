@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 
-from bellman_diffusion.errors import CheckpointError
+from bellman_diffusion.errors import BellmanError, CheckpointError
 from bellman_diffusion.training.files import write_atomically
 
 FORMAT = "bellman-diffusion"
@@ -49,6 +49,9 @@ def read_checkpoint(
         )
     try:
         return eqx.tree_deserialise_leaves(io.BytesIO(payload), like(meta)), meta
+    except BellmanError:
+        # What is missing is said better by who missed it, such as an environment's package.
+        raise
     except (RuntimeError, ValueError, TypeError, KeyError, EOFError) as error:
         raise CheckpointError(f"{path} does not hold what its header says: {error}") from error
 

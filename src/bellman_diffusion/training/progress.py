@@ -63,7 +63,7 @@ class RichProgress:
         speed = [TextColumn("{task.fields[rate]}")] if rate else []
         self._rate = rate
         self._bar = RichBar(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[figures]}"),

@@ -22,13 +22,16 @@ class RunFolder:
         self.path = Path(path)
         self._config = json.loads(json.dumps(dict(config)))
         self._check_config()
+        self._metrics: Any = None
+        self._board: SummaryWriter | None = None
+
+    def make(self) -> None:
+        """The folder with its configuration: not before there is something to keep in it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BellmanError(f"cannot make {self.path}: {error.strerror or error}") from error
         write_json(self.path / "config.json", self._config)
-        self._metrics: Any = None
-        self._board: SummaryWriter | None = None
 
     @property
     def checkpoint_path(self) -> Path:
@@ -47,6 +50,7 @@ class RunFolder:
 
         Figures of later steps, from a lost chunk, are dropped.
         """
+        self.make()
         metrics = self.path / "metrics.jsonl"
         rows = metrics.read_text().splitlines() if metrics.exists() else []
         kept = [row for row in rows if _step_of(row) <= step]
@@ -99,11 +103,18 @@ def read_config(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The configuration of a run's folder, or None where there is no run."""
     path = Path(folder) / "config.json"
     try:
-        return json.loads(path.read_text())
+        found = json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise BellmanError(f"{path} cannot be read; remove {folder} to start again") from error
+    except NotADirectoryError as error:
+        raise InvalidInputError(f"{folder} is in the place of a file: name a folder") from error
+    except OSError as error:
+        raise BellmanError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BellmanError(f"{path} is damaged; remove {folder} to start again") from error
+    if not isinstance(found, dict):
+        raise InvalidInputError(f"{folder} holds no run of bellman: choose another folder")
+    return found
 
 
 def _step_of(row: str) -> float:

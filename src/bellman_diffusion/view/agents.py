@@ -7,16 +7,14 @@ import numpy as np
 
 from bellman_diffusion.agents.agent import Agent
 from bellman_diffusion.agents.episodes import play
-from bellman_diffusion.view.episode import BAND, N_POINTS, WORST, Episode, Laws
-
-_LONGEST = 1000
+from bellman_diffusion.view.episode import BAND, LONGEST, N_POINTS, WORST, Episode, Laws
 
 
 def record_agent(run: Path, seed: int, steps: int) -> Episode:
     """A greedy episode: its first `steps` steps in full, the others' rewards."""
     agent = Agent.load(run)
     shown, rewards, last = [], [], None
-    for moment in play(agent, seed, _LONGEST):
+    for moment in play(agent, seed, LONGEST):
         if len(shown) < steps:
             shown.append(moment)
         rewards.append(moment.reward)
@@ -48,5 +46,5 @@ def record_agent(run: Path, seed: int, steps: int) -> Episode:
             high=high,
         ),
         note=f"agent of seed {agent.meta['seed']}, greedy",
-        over=len(rewards) < _LONGEST or last.terminated,
+        over=len(rewards) < LONGEST or last.terminated,
     )

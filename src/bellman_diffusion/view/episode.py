@@ -12,6 +12,8 @@ from bellman_diffusion.view.packing import pack, pack_frames, rounded
 WORST = 0.1
 BAND = (0.05, 0.95)
 N_POINTS = 321
+# Steps of an episode that are played, and shown at most.
+LONGEST = 1000
 # The share of a return that may be missing from what followed in an episode that was cut off.
 _NEGLIGIBLE = 0.05
 _ACTION_NAMES = {

@@ -66,7 +66,10 @@ def _two_columns(model: TableModel, wanted: tuple[str, str] | None) -> tuple[str
                 )
         return wanted
     if len(numeric) < 2:
-        raise InvalidInputError("the model has fewer than two columns of numbers to draw")
+        raise InvalidInputError(
+            "a model with fewer than two columns of numbers cannot be drawn: leave it out, and look at "
+            "bellman evaluate's page of it"
+        )
     return numeric[0], numeric[1]
 
 
@@ -84,7 +87,7 @@ def _some(data: pd.DataFrame, seed: int) -> pd.DataFrame:
 def _points(frame: pd.DataFrame, names: tuple[str, str]) -> Float[np.ndarray, "n 2"]:
     # Marks of missing values that `fit` was told of are no numbers here either.
     pair: Any = frame[list(names)].apply(pd.to_numeric, errors="coerce")
-    return pair.dropna().to_numpy(float)
+    return pair.replace([np.inf, -np.inf], np.nan).dropna().to_numpy(float)
 
 
 def _window(points: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "2 2"]:

@@ -75,9 +75,19 @@ def look_ahead(
     moments: Sequence[list[list[Outcome]]],
     x: Float[np.ndarray, " points"],
 ) -> list[ActionLaws]:
-    """The laws of every action at every moment; all states that follow are asked for at once."""
+    """The laws of every action at every moment.
+
+    One moment after the other: each outcome's law is a table of points by functions, and all of a long
+    episode's at once would take gigabytes.
+    """
+    return [_moment(planner, actions, x) for actions in moments]
+
+
+def _moment(
+    planner: Planner, actions: list[list[Outcome]], x: Float[np.ndarray, " points"]
+) -> ActionLaws:
     gamma, sigma = planner.meta["gamma"], planner.meta["sigma"]
-    flat = [outcome for actions in moments for outcomes in actions for outcome in outcomes]
+    flat = [outcome for outcomes in actions for outcome in outcomes]
     goes_on = np.array([outcome.observation is not None for outcome in flat])
     reward = np.array([outcome.reward for outcome in flat])
     # Where nothing follows, the return is the reward, smoothed as all laws are.
@@ -91,13 +101,10 @@ def look_ahead(
         density[goes_on] = np.asarray(laws.pdf(at)) / gamma
         gradient[goes_on] = np.asarray(laws.gradient(at)) / gamma**2
         mean[goes_on] += gamma * np.asarray(laws.mean())
-    found, place = [], 0
-    for actions in moments:
-        rows = []
-        for outcomes in actions:
-            share = np.array([outcome.probability for outcome in outcomes])
-            part = slice(place, place + len(outcomes))
-            rows.append((share @ density[part], share @ gradient[part], float(share @ mean[part])))
-            place += len(outcomes)
-        found.append(ActionLaws(*(np.stack(column) for column in zip(*rows, strict=True))))
-    return found
+    rows, place = [], 0
+    for outcomes in actions:
+        share = np.array([outcome.probability for outcome in outcomes])
+        part = slice(place, place + len(outcomes))
+        rows.append((share @ density[part], share @ gradient[part], float(share @ mean[part])))
+        place += len(outcomes)
+    return ActionLaws(*(np.stack(column) for column in zip(*rows, strict=True)))

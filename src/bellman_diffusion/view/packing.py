@@ -33,7 +33,7 @@ def pack_points(values: Float[np.ndarray, "... 2"]) -> dict[str, Any]:
     middle, reach = ends.mean(axis=0), np.diff(ends, axis=0)[0] / 2
     reach[reach == 0] = 1.0
     inside = np.nan_to_num((places - middle) / reach, posinf=0.0, neginf=0.0)
-    whole = np.round(inside * _LARGEST).astype("<i2")
+    whole = np.round(np.clip(inside, -1, 1) * _LARGEST).astype("<i2")
     return {
         "shape": list(values.shape),
         "scale": (reach / _LARGEST).tolist(),

@@ -12,11 +12,11 @@ from jaxtyping import Float
 from bellman_diffusion.bellman.environments import make_env
 from bellman_diffusion.bellman.mdp import FiniteMDP
 from bellman_diffusion.bellman.observations import to_row
-from bellman_diffusion.bellman.planner import PLANNER_FILE, Planner
+from bellman_diffusion.bellman.planner import Planner
 from bellman_diffusion.bellman.policies import as_action, load_policy, tabular_policy
 from bellman_diffusion.bellman.tables import finite_mdp
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.view.episode import BAND, N_POINTS, WORST, Episode, Laws
+from bellman_diffusion.view.episode import BAND, LONGEST, N_POINTS, WORST, Episode, Laws
 from bellman_diffusion.view.lookahead import (
     Outcome,
     look_ahead,
@@ -24,14 +24,13 @@ from bellman_diffusion.view.lookahead import (
     table_outcomes,
 )
 
-_LONGEST = 1000
 # Fine enough for the worst share's mean; the page gets every so many points.
 _FINER = 8
 
 
 def record_planner(run: Path, seed: int, steps: int) -> Episode:
     """An episode of the planner's policy: `steps` steps in full, the others' rewards."""
-    planner = Planner.load(run / PLANNER_FILE if run.is_dir() else run)
+    planner = Planner.load(run)
     meta = planner.meta
     env = make_env(meta["env_id"], **(meta["env_options"] | {"render_mode": "rgb_array"}))
     mdp = _table(env)
@@ -44,7 +43,7 @@ def record_planner(run: Path, seed: int, steps: int) -> Episode:
     frames, seen, actions, rewards = [], [], [], []
     outcomes: list[list[list[Outcome]] | None] = []
     terminated = over = False
-    for t in range(_LONGEST):
+    for t in range(LONGEST):
         action = act(observation)
         if t < steps:
             picture = env.render()

@@ -24,6 +24,8 @@ _FILES = {
     VAE_FILE: "image model",
 }
 
+_UNFINISHED = ("checkpoint.bellman", "vae/checkpoint.bellman", "latents/checkpoint.bellman")
+
 
 def record_run(
     run: Path,
@@ -47,6 +49,10 @@ def record_run(
         parts.append(record_model(run, seed, data, columns))
     if "image model" in found:
         parts.append(record_images(run if run.is_dir() else run.parent, seed))
+    if not parts and any((run / name).exists() for name in _UNFINISHED):
+        raise InvalidInputError(
+            f"the training in {run} has not ended: run the same command again to go on with it"
+        )
     if not parts:
         held = f" but a {found[0]}" if found else ""
         raise InvalidInputError(

@@ -1,0 +1,103 @@
+"""Sub-commands that are imported when they are called: JAX and all that comes with it takes seconds."""
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+class Entry(NamedTuple):
+    """Where a command is, and its line of the help."""
+
+    module: str
+    name: str
+    help: str
+
+
+COMMANDS = {
+    "demo": Entry(
+        "demo",
+        "demo",
+        "Learn three synthetic sets, plan in FrozenLake, train a CartPole agent; one report of it all.",
+    ),
+    "fit": Entry(
+        "tables",
+        "fit",
+        "Learn the law of a table's rows. Run again with the same options to go on where it stopped.",
+    ),
+    "sample": Entry("tables", "sample", "Draw new rows, or images, from a fitted model."),
+    "images": Entry(
+        "images",
+        "images",
+        "Learn the law of small square images (up to 64 × 64, grey or coloured), and draw new ones.",
+    ),
+    "plan": Entry(
+        "plan",
+        "plan",
+        "The whole return distribution of a policy, with risk figures and a judgement of its accuracy.",
+    ),
+    "train": Entry(
+        "train",
+        "train",
+        "Train one agent a seed, judge each by greedy episodes, and keep all of it in the run's "
+        "folder.",
+    ),
+    "evaluate": Entry(
+        "evaluate",
+        "evaluate",
+        "How good an agent is in greedy episodes, or how near a table model's rows come to real ones.",
+    ),
+    "watch": Entry(
+        "watch",
+        "watch",
+        "Play one greedy episode and draw each step with the laws that the agent expects.",
+    ),
+    "view": Entry(
+        "view",
+        "view",
+        "Look inside runs: an episode with the return density of every action, or a model at work.",
+    ),
+    "reproduce": Entry("reproduce_all", "group", "Reproduce the paper's figures and tables."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Lists its commands from `COMMANDS`, and imports the one that is called."""
+
+    _is_listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command; for the list of them its name and line alone."""
+        del ctx
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        if self._is_listing:
+            return TyperCommand(cmd_name, help=entry.help)
+        return load(entry, cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands, without importing them."""
+        self._is_listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._is_listing = False
+
+
+def load(entry: Entry, name: str) -> Any:
+    """Import a command: a function, or a group of its own."""
+    found = getattr(import_module(f"bellman_diffusion.cli.{entry.module}"), entry.name)
+    if isinstance(found, typer.Typer):
+        command = typer.main.get_command(found)
+        command.name = name
+        return command
+    app = typer.Typer(add_completion=False)
+    app.command(name)(found)
+    return typer.main.get_command(app)
