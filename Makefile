@@ -31,7 +31,7 @@ unit: export JAX_COMPILATION_CACHE_DIR = $(abspath .cache/jax)
 unit: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.2
 unit: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = -1
 unit: $(STAMP)
-	XLA_FLAGS="--xla_backend_optimization_level=0" $(BIN)/python -m pytest -n 2 --dist loadfile -m "not quality"
+	XLA_FLAGS="--xla_backend_optimization_level=0" $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 -m "not quality"
 	$(BIN)/python -m pytest -n 2 --dist load -m quality
 
 lint: $(STAMP)
@@ -50,8 +50,9 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
-# The paper, then what goes beyond it.
+# The paper, then what goes beyond it. All of it anew: without this, parts that have results are kept.
 reproduce: $(STAMP)
+	rm -rf results/all.json results/*/cells
 	$(BIN)/bellman reproduce all --out results
 	$(BIN)/bellman reproduce usefulness --seed 1100 --seeds 10 --out results/usefulness
 	$(BIN)/bellman reproduce planning --seed 30 --seeds 5 --out results/planning

@@ -1,8 +1,10 @@
 """Pictures of pages that `bellman view --html` wrote, in headless Chromium.
 
-bellman train CartPole-v1 --out runs/ours && bellman train CartPole-v1 --algo c51 --out runs/c51
-bellman view runs/ours runs/c51 --html cartpole.html
-bellman plan FrozenLake-v1 && bellman view runs/plan-FrozenLake-v1 --html frozenlake.html
+bellman train CartPole-v1 --out runs/ours --seed 7
+bellman train CartPole-v1 --algo c51 --out runs/c51 --seed 7
+bellman view runs/ours runs/c51 --html cartpole.html --seed 7
+bellman plan FrozenLake-v1
+bellman view runs/plan-FrozenLake-v1 --html frozenlake.html --seed 7
 python docs/make_screenshots.py cartpole.html frozenlake.html
 """
 

@@ -55,3 +55,13 @@ def test_commands_in_the_documents_exist_and_take_their_options(line):
 def test_code_in_the_documents_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "document", "exec"), {"__name__": "document"})
+
+
+def test_the_api_page_has_every_public_package():
+    """A package's page shows what its `__all__` has."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    source = ROOT / "src" / "bellman_diffusion"
+    for package in source.rglob("__init__.py"):
+        name = ".".join(package.parent.relative_to(source.parent).parts)
+        if name != "bellman_diffusion" and "__all__" in package.read_text():
+            assert f"::: {name}\n" in page, name

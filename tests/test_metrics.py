@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.metrics import (
@@ -11,7 +12,7 @@ from bellman_diffusion.metrics import (
     wasserstein_1,
     wasserstein_2,
 )
-from bellman_diffusion.metrics.aggregate import median_ratio_interval
+from bellman_diffusion.metrics.aggregate import difference, median_ratio_interval, paired_difference
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -93,3 +94,18 @@ def test_ratios_of_medians_know_how_sure_they_are():
     wide = np.array([1.0, 1.0, 2.0, 8.0, 9.0])
     low, high = median_ratio_interval(wide, wide)
     assert low < 1 < high
+
+
+def test_differences_over_seeds_have_students_intervals():
+    rng = np.random.default_rng(5)
+    one, other = rng.normal(1.0, 2.0, 6), rng.normal(0.0, 0.5, 4)
+    for found, exact in (
+        (difference(one, other), stats.ttest_ind(one, other, equal_var=False)),
+        (paired_difference(one[:4] - other), stats.ttest_rel(one[:4], other)),
+    ):
+        low, high = exact.confidence_interval(0.95)
+        assert (found.mean - found.margin, found.mean + found.margin) == pytest.approx((low, high))
+        assert found.is_clear == (exact.pvalue < 0.05)
+    # Two standard errors of three seeds are not enough.
+    assert not paired_difference([0.067, 0.055, 0.001]).is_clear
+    assert difference([1.0, 1.0], [0.0, 0.0]).is_clear

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from bellman_diffusion.report.captions import captioned
 from bellman_diffusion.report.page import shown_time
 
 DOCS = Path(__file__).parents[1]
@@ -52,10 +53,10 @@ def markdown_table(header: Any, rows: Any) -> str:
 
 
 def pictures(name: str) -> str:
-    """Copy a run's pictures beside the pages and show them."""
+    """Copy a run's pictures beside the pages and show them, each with what it shows."""
     (DOCS / "pictures").mkdir(exist_ok=True)
     shown = []
-    for picture in sorted((RESULTS / name / "figures").glob("*.png")):
+    for picture, caption in captioned(RESULTS / name / "figures"):
         shutil.copy(picture, DOCS / "pictures" / picture.name)
-        shown.append(f"![{picture.stem}](pictures/{picture.name})")
+        shown.append(f"![{caption}](pictures/{picture.name})\n\n*{caption}*")
     return "\n\n".join(shown)

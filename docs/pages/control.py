@@ -13,7 +13,7 @@ from bellman_diffusion.report.bellman_report import (
     treasure_table,
 )
 from bellman_diffusion.report.cartpole_report import (
-    ABOUT_ERRORS,
+    ABOUT_FIGURES,
     cartpole_table,
     cartpole_verdict,
 )
@@ -95,13 +95,14 @@ def cartpole_page() -> str:
 {len(summary["seeds"])} seeds that nothing was chosen on, {summary["steps"]:,} steps, 20 greedy episodes every 1,000 steps. *Plain* settings are
 one-step targets, a hard target, a replay of 10,000 and one update of 128 in ten steps, the same for all; the number of
 outputs and the smoothing belong to the return model and were chosen for each on other seeds. *Best* are each algorithm's best
-settings on those other seeds. Late evaluations are those after 25,000 steps. W1 is the mean distance of the predicted
-return law to Monte-Carlo returns from 20 states of the final policy, in shares of the range of returns. {ABOUT_ERRORS}
+settings on those other seeds. {ABOUT_FIGURES}
 The seconds are those of this run, with other work beside; [Speed](results-speed.md) compares.
 
 {table(cartpole_table(summary))}
 
-**The paper's claim** is "1.5 times faster and more stable than C51". {cartpole_verdict(summary)}
+**The paper's claim** is "1.5 times faster and more stable than C51".
+
+{cartpole_verdict(summary)}
 
 {pictures("cartpole")}
 """
@@ -129,8 +130,6 @@ seed.
 {table(cliff_table(summary))}
 
 ## Learning
-
-Thin lines are seeds; thick ones the interquartile mean with its 95 % interval.
 
 {pictures("agents")}
 """

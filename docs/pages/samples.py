@@ -15,9 +15,10 @@ def toy_page() -> str:
     if summary is None:
         return unpublished("# Synthetic sets (Section 5.1)", "toy")
     settings, paper = ToySettings(), summary["uniform"]["paper"]
+    by_seed = ", ".join(f"{cell['lost']:.0%}" for cell in paper["per_seed"])
     lost = (
-        f"On the disjoint uniform {paper['lost']:.0%} of the paths of the paper's recipe are lost: its loss does not bound g off "
-        "the data's support (see [the mathematics](mathematics.md))."
+        f"On the disjoint uniform {by_seed} of the paths of the paper's recipe are lost, by seed: its loss does not bound g off "
+        "the data's support (see [the mathematics](mathematics.md)). The pictures are of the first seed."
         if paper["lost"] > 0.01
         else ""
     )
@@ -25,7 +26,9 @@ def toy_page() -> str:
 
 {command("toy", seeds(summary))}
 
-{toy_introduction(summary)} {lost}
+{toy_introduction(summary)}
+
+{lost}
 
 {settings.n_train:,} training points; W1 is exact, on {settings.n_compare:,} points of each side. The paper gives no figures for these
 sets, only pictures.
@@ -119,8 +122,7 @@ A convolutional autoencoder codes 50,000 training digits by 16 numbers; our mode
 codes, each together with the digit. A classifier, trained on the same digits, compares 10,000 images of each with the 10,000
 test digits: Fréchet distance of its features, share of images that it is at least 90 % sure of, largest error of a digit's
 share. The floor is that of the other 10,000 training digits, which neither has seen. The weight of the autoencoder's
-divergence (one half) was tried with our model, the DDPM's settings for it, both on another autoencoder and seed; a smaller
-divergence makes the prior worse. "Digits asked for" is the share of images drawn for a digit (`--label`) that the classifier
+divergence was tried with our model, the DDPM's settings for it, both on another autoencoder and seed. "Digits asked for" is the share of images drawn for a digit (`--label`) that the classifier
 takes for it. {mnist_verdict(summary)}
 
 {table(mnist_table(summary))}

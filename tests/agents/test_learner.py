@@ -22,6 +22,7 @@ from bellman_diffusion.agents.registry import ENVIRONMENTS, default_config
 from bellman_diffusion.agents.risk import Risk
 from bellman_diffusion.agents.train import make_train, train_agents
 from bellman_diffusion.bellman.mixture import MixtureReturn
+from bellman_diffusion.bellman.tabulated import TabulatedReturn
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.training import NoProgress, RunFolder
 
@@ -214,6 +215,10 @@ def test_errors_of_the_fields_are_those_of_shifted_gaussians():
     assert gradient[0] == pytest.approx(wanted, rel=1e-3)
     right = Judged(np.zeros((1, 1)), law, np.full((1, 3), 11.0))
     assert max(right.field_errors(1.0)) < 1e-5
+    # A table of a narrow law is smoothed as much as the returns are.
+    grid = jnp.linspace(9.0, 13.0, 4001)
+    table = TabulatedReturn.create(grid, law.pdf(grid), law.gradient(grid))
+    assert max(Judged(np.zeros((1, 1)), table, right.returns).field_errors(1.0)) < 0.02
 
 
 @pytest.mark.parametrize("name", sorted(ENVIRONMENTS))

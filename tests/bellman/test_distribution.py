@@ -46,6 +46,16 @@ def test_density_gradient_and_cdf_are_one_anothers_derivatives(make):
     )
 
 
+def test_a_smoothed_table_has_the_fields_of_wider_gaussians():
+    """The sum of two Gaussians has the sum of their variances."""
+    law, x = tabulated().smoothed(0.5), FINE[1000:5000:10]
+    wider = MixtureReturn.create(WEIGHTS, BASIS)
+    wider = MixtureReturn(wider.coefficients, wider.centres, jnp.hypot(0.6, 0.5))
+    at = jnp.asarray(x, jnp.float32)
+    assert np.allclose(law.pdf(at), wider.pdf(at), atol=1e-4)
+    assert np.allclose(law.gradient(at), wider.gradient(at), atol=1e-4)
+
+
 @LAWS
 def test_moments_quantiles_and_tails_are_those_of_quadrature(make):
     law, p = make(), truth_pdf(FINE)

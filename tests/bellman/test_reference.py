@@ -3,6 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import norm
 
 from bellman_diffusion.bellman.mdp import (
@@ -48,6 +49,20 @@ def test_atoms_and_characteristic_function_agree_on_frozen_lake(gamma):
     law = CharacteristicLaw(chain, gamma, sigma=0.05)
     assert rewards_only_at_the_end(chain)
     assert np.allclose(law.cdf(x), atoms_at_the_end(chain, gamma).cdf(x, 0.05), atol=1e-7)
+
+
+def test_the_shrinking_law_is_the_fixed_point_of_the_plain_backup():
+    """F_z(x) = E[F_z'(x/γ)], and N(r, σ²) where the episode ends."""
+    chain, gamma = frozen_lake(0.95), 0.95
+    law, x = atoms_at_the_end(chain, gamma), np.linspace(-0.2, 1.2, 141)
+    ends = np.zeros((chain.n_states, len(x)))
+    for reward in (0.0, 1.0):
+        rows = (chain.done & (chain.reward[:, 0] == reward)).astype(float)
+        ends += np.outer(chain.mean_over_rows(rows), stats.norm.cdf((x - reward) / 0.05))
+    backed_up = ends + chain.going_on() @ law.cdf(x / gamma, 0.05, shrink=gamma)
+    assert np.allclose(law.cdf(x, 0.05, shrink=gamma), backed_up, atol=1e-9)
+    # It is another law than the return smoothed by σ.
+    assert np.abs(law.cdf(x, 0.05) - backed_up).max() > 0.01
 
 
 def test_moments_are_those_of_the_unrolled_chain():

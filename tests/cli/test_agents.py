@@ -107,7 +107,7 @@ def test_watch_draws_an_episode(run, tmp_path):
         (["FrozenLake-v1", "--env-option", "map_name=9x9"], "cannot be made"),
         (["CartPole-v1", "--set", "hidden=a,b"], "numbers with commas"),
         (["CartPole-v1", "--set", "steps"], "name=value"),
-        (["CartPole-v1", "--out", "/dev/full/x"], "cannot"),
+        (["CartPole-v1", "--out", "/dev/full/x"], "name a folder"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_code_2(arguments, cause, tmp_path):

@@ -34,7 +34,8 @@ def test_means_are_over_seeds(finished):
     _, summary = finished
     per_seed = [cell["w1"] for cell in summary["moons"]["per_seed"]]
     np.testing.assert_allclose(summary["moons"]["w1"], np.mean(per_seed))
-    assert summary["moons"]["per_seed"][0]["key"]["model"]["field"] == "noise-conditional"
+    errors = [cell["weight_error"] for cell in summary["mixture"]["per_seed"]]
+    np.testing.assert_allclose(summary["mixture"]["weight_error"], np.mean(errors))
 
 
 def test_a_second_run_takes_the_finished_cells(finished, monkeypatch):
@@ -55,13 +56,24 @@ def test_report_holds_its_pictures_and_asks_for_nothing_else(finished):
     assert len(toy_table(summary).rows) == 12
 
 
-def test_weights_of_score_models_are_those_of_the_worst_start():
-    right = {"weights": [0.45, 0.45, 0.1], "weights_normal_start": [0.46, 0.44, 0.1]}
-    wrong = right | {"weights_normal_start": [0.3, 0.3, 0.4]}
-    errors = weight_errors(wrong, right)
-    assert errors["one_level"] == pytest.approx(0.3)
-    assert errors["many_levels"] == pytest.approx(0)
-    assert weight_errors(None, right) is None
+def test_weights_of_score_models_are_those_of_the_worst_start(finished):
+    """Seed by seed: errors of opposite signs do not make up for each other."""
+    _, summary = finished
+    for cell in summary["mixture"]["score"]["per_seed"]:
+        both = np.array([cell["weights"], cell["weights_normal_start"]])
+        assert cell["weight_error"] == pytest.approx(np.abs(both - [0.45, 0.45, 0.1]).max())
+    errors, score = summary["weight_errors"], summary["mixture"]["score"]
+    assert errors["one_level"] == score["weight_error"]
+    assert weight_errors(None, score) is None
+
+
+def test_figures_without_their_panels_are_made_again(tmp_path):
+    cells = ("default",)
+    summary = run_toy(tmp_path, models=cells, settings=TINY, n_workers=1)
+    (tmp_path / "cells" / "moons-default-0.npz").unlink()
+    again = run_toy(tmp_path, models=cells, settings=TINY, n_workers=1)
+    assert (tmp_path / "cells" / "moons-default-0.npz").exists()
+    assert again["moons"]["w1"] == summary["moons"]["w1"]
 
 
 @pytest.mark.parametrize("law", TOY_SETS, ids=lambda law: law.name)

@@ -12,6 +12,7 @@ from bellman_diffusion.agents.algorithms.base import Frame
 from bellman_diffusion.agents.learner import JaxLearner
 from bellman_diffusion.bellman.distribution import ReturnDistribution
 from bellman_diffusion.bellman.mixture import MixtureReturn
+from bellman_diffusion.bellman.tabulated import TabulatedReturn
 
 # Rewards that are discounted to this share of the first are left out.
 _NEGLIGIBLE = 1e-3
@@ -46,9 +47,12 @@ class Judged(NamedTuple):
     ) -> tuple[Float[np.ndarray, " states"], Float[np.ndarray, " states"]]:
         """∫ |s − s*| / ∫ |s*| and the same of g, the true fields being those of returns + N(0, width²).
 
-        Sums of Gaussians take the same width; a law of another kind is judged as it is.
+        Sums of Gaussians take the same width. Other laws are smoothed by it: what they smoothed
+        already, as the paper's networks did with the ends, is theirs and not in the true fields.
         """
         laws = _with_width(self.laws, width)
+        if isinstance(laws, TabulatedReturn):
+            laws = laws.smoothed(width)
         n = self.returns.shape[1]
         true = MixtureReturn(
             jnp.full(self.returns.shape, 1 / n, jnp.float32),

@@ -14,6 +14,7 @@ from bellman_diffusion.bellman.reference import (
     rewards_only_at_the_end,
 )
 from bellman_diffusion.bellman.transitions import Returns
+from bellman_diffusion.errors import InvalidInputError
 
 # (x, densities of each state, gradients of each state)
 Exact = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -23,14 +24,23 @@ _ALPHA = 0.1
 
 
 def exact_cdf(
-    chain: Chain, gamma: float, sigma: float
+    chain: Chain, gamma: float, sigma: float, shrink: float = 1.0
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "states n"], dict[str, Any]]:
-    """The exact smoothed CDFs on a grid, how they were found, and a bound on their error."""
+    """The exact smoothed CDFs on a grid, how they were found, and a bound on their error.
+
+    `shrink` = γ gives what the plain backup aims at (`AtomLaw.cdf`), where rewards come at the end.
+    """
     law = CharacteristicLaw(chain, gamma, sigma)
     x = np.linspace(law.low, law.high, _N_POINTS)
+    if shrink != 1 and not rewards_only_at_the_end(chain):
+        raise InvalidInputError("the plain backup's law is known where rewards come at the end")
     if rewards_only_at_the_end(chain):
         atoms = atoms_at_the_end(chain, gamma)
-        return x, atoms.cdf(x, sigma), {"reference": "atoms", "reference_error": atoms.error}
+        return (
+            x,
+            atoms.cdf(x, sigma, shrink),
+            {"reference": "atoms", "reference_error": atoms.error},
+        )
     how = {"reference": "characteristic function", "reference_error": law.error}
     return x, law.cdf(x), how
 
@@ -42,13 +52,18 @@ def exact_fields(x: np.ndarray, cdf: np.ndarray) -> Exact:
 
 
 def against_exact(
-    laws: ReturnDistribution, chain: Chain, gamma: float, sigma: float, width: float
+    laws: ReturnDistribution,
+    chain: Chain,
+    gamma: float,
+    sigma: float,
+    width: float,
+    shrink: float = 1.0,
 ) -> dict[str, Any]:
     """W1, the errors of the mean and of the gradient field over all states.
 
     W1 also in shares of the returns' range; the gradient's as ∫ |g − g*| / ∫ |g*|.
     """
-    x, exact, how = exact_cdf(chain, gamma, sigma)
+    x, exact, how = exact_cdf(chain, gamma, sigma, shrink)
     learned = np.asarray(laws.cdf(jnp.asarray(x, jnp.float32)), float)
     w1 = np.trapezoid(np.abs(learned - exact), x, axis=1)
     slope = exact_fields(x, exact)[2]

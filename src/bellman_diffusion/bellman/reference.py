@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.sparse.linalg import splu
 from scipy.stats import norm
 
@@ -33,12 +33,22 @@ class AtomLaw(NamedTuple):
 
     atoms: Float[np.ndarray, " n"]
     probabilities: Float[np.ndarray, "states n"]
+    steps: Int[np.ndarray, " n"]
+    """The steps before the one that an atom's episodes end with."""
     error: float
     """The mass that is not accounted for, at most."""
 
-    def cdf(self, x: Float[np.ndarray, " m"], sigma: float) -> Float[np.ndarray, "states m"]:
-        """The CDF of the return plus N(0, σ²)."""
-        return self.probabilities @ norm.cdf((x[None] - self.atoms[:, None]) / sigma)
+    def cdf(
+        self, x: Float[np.ndarray, " m"], sigma: float, shrink: float = 1.0
+    ) -> Float[np.ndarray, "states m"]:
+        """The CDF of the return plus N(0, σ²).
+
+        With `shrink` = γ that of the fixed point of the plain backup, where each step narrows the noise
+        of the end: N(0, σ²γ²ᵏ) after k steps.
+        """
+        # A step's noise below rounding is no noise.
+        widths = np.maximum(sigma * shrink**self.steps, 1e-9)
+        return self.probabilities @ norm.cdf((x[None] - self.atoms[:, None]) / widths[:, None])
 
 
 def rewards_only_at_the_end(chain: Chain) -> bool:
@@ -53,31 +63,27 @@ def atoms_at_the_end(chain: Chain, gamma: float, tail: float = 1e-12) -> AtomLaw
         raise InvalidInputError("rewards come before the end: use CharacteristicLaw")
     going_on = chain.going_on()
     rewards = np.unique(chain.reward[chain.done, 0])
-    paid = rewards[rewards != 0]
     # ends[z, j]: the episode ends in this step with reward j.
-    ends = (
-        np.stack(
-            [
-                chain.mean_over_rows((chain.done & (chain.reward[:, 0] == r)).astype(float))
-                for r in paid
-            ],
-            axis=1,
-        )
-        if paid.size
-        else np.zeros((chain.n_states, 0))
+    ends = np.stack(
+        [
+            chain.mean_over_rows((chain.done & (chain.reward[:, 0] == r)).astype(float))
+            for r in rewards
+        ],
+        axis=1,
     )
     alive = np.ones(chain.n_states)
     atoms, columns, step = [], [], 0
     # Also stop where what is left would be paid next to nothing.
     while alive.max() > tail and gamma**step > tail:
-        atoms.append(gamma**step * paid)
+        atoms.append(gamma**step * rewards)
         columns.append(ends)
         ends, alive, step = going_on @ ends, going_on @ alive, step + 1
     probabilities = np.concatenate(columns, axis=1)
-    nothing = np.maximum(1 - probabilities.sum(axis=1, keepdims=True), 0)
+    rest = np.maximum(1 - probabilities.sum(axis=1, keepdims=True), 0)
     return AtomLaw(
-        np.concatenate([[0.0], *atoms]),
-        np.concatenate([nothing, probabilities], axis=1),
+        np.concatenate([*atoms, [0.0]]),
+        np.concatenate([probabilities, rest], axis=1),
+        np.append(np.repeat(np.arange(step), len(rewards)), step),
         float(min(alive.max(), 1.0)),
     )
 

@@ -24,7 +24,7 @@ def show(table: Table, title: str, *, quiet: bool) -> None:
         return
     view = RichTable(title=title)
     for i, name in enumerate(table.header):
-        view.add_column(name, justify="left" if i < 2 else "right")
+        view.add_column(name, justify="left" if i < table.n_names else "right")
     for row in table.rows:
         view.add_row(*row)
     # Names of columns may have brackets, which Rich would take for its own.

@@ -115,14 +115,17 @@ def toy(
 @reproduce.command()
 def frozenlake(
     seed: Seed = 0,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="How many seeds of the learned planners, from --seed on.")
+    ] = 1,
     out: Out = Path("runs/frozenlake"),
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """The maze figure (Section 5.3) and the accuracy of planners by what they are made of."""
     progress = NoProgress() if quiet else RichProgress("learned planners")
-    summary = run_frozenlake(out, seed, progress=progress)
-    command = f"bellman reproduce frozenlake --seed {seed}"
+    summary = run_frozenlake(out, seed, seeds, progress=progress)
+    command = command_of("frozenlake", seed=seed, seeds=seeds)
     report = write_frozenlake_report(out, summary, command, seed)
     _end(summary, frozenlake_table(summary), "FrozenLake", report, quiet, as_json)
 

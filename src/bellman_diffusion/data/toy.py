@@ -127,7 +127,8 @@ class UnbalancedMixture(SmoothSet):
         distance = np.sum((x[:, None] - self.means) ** 2, axis=2)
         # A point that is not finite is near to none.
         nearest = np.where(np.all(np.isfinite(x), axis=1), np.argmin(distance, axis=1), -1)
-        return {"weights": [float(np.mean(nearest == mode)) for mode in range(3)]}
+        weights = [float(np.mean(nearest == mode)) for mode in range(3)]
+        return {"weights": weights, "weight_error": float(np.max(np.abs(weights - self.weights)))}
 
 
 class TwoMoons(SmoothSet):

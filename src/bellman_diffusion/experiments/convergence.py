@@ -31,7 +31,6 @@ class Target(NamedTuple):
     high: float
     density: Function
     gradient: Function
-    bounded_below: bool
 
 
 def _mixture(x: np.ndarray) -> np.ndarray:
@@ -50,7 +49,6 @@ TARGETS = {
         1.0,
         lambda x: np.full_like(x, 0.5),
         np.zeros_like,
-        bounded_below=True,
     ),
     "wave": Target(
         "½(1 + 0.9 cos πx) on [−1, 1]",
@@ -58,7 +56,6 @@ TARGETS = {
         1.0,
         lambda x: 0.5 * (1 + 0.9 * np.cos(np.pi * x)),
         lambda x: -0.45 * np.pi * np.sin(np.pi * x),
-        bounded_below=True,
     ),
     "normal": Target(
         "standard normal",
@@ -66,7 +63,6 @@ TARGETS = {
         6.0,
         norm.pdf,
         lambda x: -x * norm.pdf(x),
-        bounded_below=False,
     ),
     "mixture": Target(
         "two normals at ±2, deviation 0.6",
@@ -74,7 +70,6 @@ TARGETS = {
         5.0,
         _mixture,
         _mixture_gradient,
-        bounded_below=False,
     ),
 }
 

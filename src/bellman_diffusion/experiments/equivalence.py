@@ -1,10 +1,13 @@
-"""Propositions 3.1 and 3.2, by quadrature: losses that can be estimated against those that are meant.
+"""Propositions 3.1 and 3.2 and Theorem B.1, by quadrature.
+
+Losses that can be estimated against those that are meant; and whether these are divergences.
 
 Both sides are computed for random smooth fields on a mixture of two normals in the plane. If the
 losses are equal up to a constant, their difference is the same for every field. What is reported is the
 spread of that difference over the spread of the loss itself: 0 where the proposition holds exactly.
 """
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from bellman_diffusion.fields import AbstractField
 from bellman_diffusion.matching.slices import draw_slices
 from bellman_diffusion.training.files import write_json
 
+Density = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 EPSILONS = (0.5, 0.1, 0.02, 0.004)
 DIMENSIONS = (1, 2, 5, 10, 16)
 _ERROR = 0.1
@@ -89,8 +93,43 @@ def run_equivalence(out: Path, seed: int = 0) -> dict[str, Any]:
         for dim in DIMENSIONS
     ]
     summary = {"seed": seed, "fields": _N_FIELDS, "rows": rows, "pairs": pairs}
+    summary["divergences"] = divergence_checks()
     write_json(out / "equivalence.json", summary)
     return summary
+
+
+def divergence_checks() -> dict[str, dict[str, float]]:
+    """Theorem B.1's conditions for D_grad and D_id: at p itself, at other laws, and near p.
+
+    Other laws are p moved by 0.1 to 1 and p widened by variances of 0.05 to 0.5; near p is p + tδ with
+    δ of mass 0, where a quadratic form has the same D/t² for every t.
+    """
+    others = [divergences(partial(_moved, shift=a, variance=0.0)) for a in (0.1, 0.3, 1.0)]
+    others += [divergences(partial(_moved, shift=0.0, variance=v)) for v in (0.05, 0.2, 0.5)]
+    curved = [np.array(divergences(partial(_mixed, share=t))) / t**2 for t in (0.5, 0.05, 0.005)]
+    itself = divergences(density)
+    return {
+        name: {
+            "itself": float(itself[k]),
+            "least_of_others": float(min(other[k] for other in others)),
+            "quadratic": float(np.ptp([c[k] for c in curved]) / np.mean([c[k] for c in curved])),
+        }
+        for k, name in enumerate(("gradient", "scalar"))
+    }
+
+
+def divergences(other: Density) -> tuple[Array, Array]:
+    """D_grad and D_id between the target and another density."""
+    gradient = _mean(lambda x: jnp.sum((jax.grad(density)(x) - jax.grad(other)(x)) ** 2))
+    return gradient, _mean(lambda x: (density(x) - other(x)) ** 2)
+
+
+def _moved(x: Float[Array, " dim"], shift: float, variance: float) -> Float[Array, ""]:
+    return density(x - shift, variance)
+
+
+def _mixed(x: Float[Array, " dim"], share: float) -> Float[Array, ""]:
+    return density(x) + share * (density(x - 0.5) - density(x))
 
 
 def pairs_needed(dim: int, variance: float, epsilon: float) -> float:

@@ -5,13 +5,11 @@ once: a run that was stopped goes on with the cells that are missing.
 """
 
 import io
-import json
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,14 +17,13 @@ import numpy as np
 from jaxtyping import Float
 
 from bellman_diffusion.baselines import ScoreFlowModel, ScoreFlowSettings, ScoreModel
-from bellman_diffusion.data.toy import TOY_SETS, ToySet, UnbalancedMixture
+from bellman_diffusion.data.toy import TOY_SETS, ToySet
 from bellman_diffusion.dynamics import Samples
 from bellman_diffusion.estimator import BellmanDiffusion
-from bellman_diffusion.experiments.cells import read_cell
+from bellman_diffusion.experiments.cells import load_or_run
 from bellman_diffusion.experiments.toy_fields import field_errors, field_panels
 from bellman_diffusion.experiments.workers import run_side_by_side
 from bellman_diffusion.metrics import wasserstein_1
-from bellman_diffusion.recipe import PRESETS
 from bellman_diffusion.training import Progress
 from bellman_diffusion.training.files import write_atomically, write_json
 
@@ -108,29 +105,17 @@ def summarise(
 def weight_errors(
     one: dict[str, Any] | None, many: dict[str, Any] | None
 ) -> dict[str, float] | None:
-    """By how much score models miss the mixture's weights, at one noise level and at many.
-
-    A model that knew the weights would find them from any start, so of the one with one level two
-    starts are tried.
-    """
+    """By how much score models miss the mixture's weights, at one noise level and at many."""
     if one is None or many is None:
         return None
-    weights = np.array([one["weights"], one["weights_normal_start"]])
-    return {
-        "one_level": _weight_error(weights),
-        "many_levels": _weight_error(np.array(many["weights"])),
-    }
-
-
-def _weight_error(weights: Float[np.ndarray, "*starts 3"]) -> float:
-    return float(np.max(np.abs(weights - UnbalancedMixture.weights)))
+    return {"one_level": one["weight_error"], "many_levels": many["weight_error"]}
 
 
 def _mean(cells: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over seeds; None where a seed has no figure."""
     names = dict.fromkeys(name for cell in cells for name in cell)
     means = {}
-    for name in [name for name in names if name not in ("key", "seed")]:
+    for name in [name for name in names if name != "seed"]:
         values = [cell[name] for cell in cells if cell.get(name) is not None]
         means[name] = np.mean(values, axis=0).tolist() if len(values) == len(cells) else None
     return means
@@ -138,31 +123,20 @@ def _mean(cells: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _load_or_run(cell: Cell, settings: ToySettings, folder: Path) -> dict[str, Any]:
     path = folder / f"{cell.name}.json"
-    key = _key(cell, settings)
-    found = read_cell(path)
-    if found is not None and found.get("key") == key and path.with_suffix(".npz").exists():
-        return found
+    arrays = path.with_suffix(".npz")
+    if not arrays.exists():
+        # Figures without their panels are made again.
+        path.unlink(missing_ok=True)
+    key = {"langevin": _LANGEVIN, "score": vars(ScoreModel()), **asdict(settings)}
+    return load_or_run(path, key, partial(_run, cell, settings, arrays))
+
+
+def _run(cell: Cell, settings: ToySettings, arrays: Path) -> dict[str, Any]:
     figures, panels = run_cell(cell, settings)
-    result = {"seed": cell.seed, **figures, "key": key}
-    arrays = io.BytesIO()
-    np.savez_compressed(arrays, allow_pickle=False, **panels)
-    write_atomically(path.with_suffix(".npz"), arrays.getvalue())
-    # Last, so that a cell with results has its panels too.
-    write_json(path, result)
-    return result
-
-
-def _key(cell: Cell, settings: ToySettings) -> dict[str, Any]:
-    """What a cell's results depend on: they are used again only where all of it is the same."""
-    if cell.model == "score":
-        model = vars(ScoreModel())
-    elif cell.model == "score-flow":
-        model = asdict(ScoreFlowSettings())
-    else:
-        model = asdict(PRESETS[cell.model])
-    key = {"version": version("bellman-diffusion"), "model": model, **asdict(settings)}
-    # As a file gives it back: tuples become lists.
-    return json.loads(json.dumps(key))
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **panels)
+    write_atomically(arrays, file.getvalue())
+    return {"seed": cell.seed, **figures}
 
 
 def run_cell(cell: Cell, settings: ToySettings) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -184,8 +158,10 @@ def run_cell(cell: Cell, settings: ToySettings) -> tuple[dict[str, Any], dict[st
         "fit_seconds": fit_seconds,
     }
     if isinstance(model, ScoreModel) and "weights" in figures:
-        again = _draw(model, cell.seed, settings, start="normal")
-        figures["weights_normal_start"] = cell.toy.figures(again.x)["weights"]
+        # One that knew the weights would find them from any start: a second one is tried.
+        again = cell.toy.figures(_draw(model, cell.seed, settings, start="normal").x)
+        figures["weights_normal_start"] = again["weights"]
+        figures["weight_error"] = max(figures["weight_error"], again["weight_error"])
     panels = {"data": data[: settings.n_compare], "samples": paths.x[: settings.n_compare]}
     if isinstance(model, BellmanDiffusion):
         panels |= field_panels(model, data, settings.n_grid)

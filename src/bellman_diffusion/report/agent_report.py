@@ -12,8 +12,7 @@ def training_table(training: Training) -> Table:
     """One row a seed, and their interquartile mean."""
     rows = [
         (
-            "seed",
-            str(row["seed"]),
+            f"seed {row['seed']}",
             f"{row['greedy_return']:.4g}",
             "–" if row["first_solved_step"] is None else f"{row['first_solved_step']:,}",
         )
@@ -22,8 +21,8 @@ def training_table(training: Training) -> Table:
     last = training.returns[-1]
     if len(last) > 1:
         low, high = iqm_interval(last)
-        rows.append(("IQM", f"{len(last)} seeds", f"{iqm(last):.4g} ({low:.4g}–{high:.4g})", ""))
-    return Table(("", "", "greedy return", "first solved at step"), rows)
+        rows.append((f"IQM of {len(last)} seeds", f"{iqm(last):.4g} ({low:.4g}–{high:.4g})", ""))
+    return Table(("agent", "greedy return", "first solved at step"), rows, n_names=1)
 
 
 def training_sections(folder: Path, training: Training) -> list[Section]:
@@ -50,10 +49,10 @@ def training_sections(folder: Path, training: Training) -> list[Section]:
 def write_training_report(folder: Path, training: Training, command: str) -> Path:
     """Draw the curves and write `report.html`."""
     config = training.config
-    settings = [(key, "", str(value)) for key, value in config.to_json().items()]
+    settings = [(key, str(value)) for key, value in config.to_json().items()]
     sections = [
         *training_sections(folder, training),
-        Section("Settings", table=Table(("setting", "", "value"), settings)),
+        Section("Settings", table=Table(("setting", "value"), settings, n_names=1)),
     ]
     title = f"Training: {config.env_id}, {config.algo}"
     return write_page(folder / "report.html", title, command, sections)

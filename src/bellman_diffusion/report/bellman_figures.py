@@ -16,7 +16,7 @@ _COLOURS = ("#1f5f99", "#c2571a", "#3c8d40", "#7d4fa0")
 
 def draw_linearity(path: Path, summary: dict[str, Any], pictures: dict[str, np.ndarray]) -> Path:
     """The start's law after one backup, and the error over repeated backups."""
-    figure = new_figure(12, 4)
+    figure = new_figure(12, 4.6)
     left, right = figure.subplots(1, 2)
     grid = pictures["grid"]
     state = int(np.argmax(np.abs(pictures["energy (EBM)"] - pictures["exact"]).sum(axis=1)))
@@ -30,10 +30,12 @@ def draw_linearity(path: Path, summary: dict[str, Any], pictures: dict[str, np.n
     right.plot(steps, learned, color=_COLOURS[0], alpha=0.5, label="fields, learned from samples")
     left.set(xlim=(-0.2, 1.2), xlabel="return", ylabel="density")
     left.set_title(f"State {state} after one backup (three wrong laws coincide)")
-    left.legend(fontsize=8)
     right.set(yscale="log", xlabel="backups", ylabel="mean W1 over states")
     right.set_title("Distance from the exact law")
-    right.legend(fontsize=8, loc="center", bbox_to_anchor=(0.6, 0.37))
+    lines, names = left.get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower left", ncols=2, frameon=False, fontsize=8)
+    lines, names = right.get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower right", ncols=2, frameon=False, fontsize=8)
     return save_figure(figure, path)
 
 

@@ -4,63 +4,56 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
-from bellman_diffusion.metrics.aggregate import median_ratio_interval
+from bellman_diffusion.metrics.aggregate import Difference, difference, median_ratio_interval
 
 Figures = Mapping[str, Any]
 
 
 class Gain(NamedTuple):
-    """C51's median steps over another's, and the ends of the 95 % interval."""
+    """C51's median steps over another's, and the ends of the 95 % interval.
+
+    0 and ∞ where one of them never gets there, not a number where neither does.
+    """
 
     ratio: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        shown = ["∞" if np.isinf(value) else f"{value:.1f}" for value in self]
-        return f"{shown[0]} × ({shown[1]} to {shown[2]})"
+        if np.isfinite(self.ratio) and self.ratio > 0:
+            ends = ["∞" if np.isinf(end) else f"{end:.1f}" for end in (self.low, self.high)]
+            return f"{self.ratio:.1f} × ({ends[0]} to {ends[1]})"
+        if np.isnan(self.ratio):
+            return "neither median seed gets there"
+        # Nothing can be said of a ratio that seeds leave anywhere.
+        unclear = self.low <= 1 <= self.high
+        who = "C51's median seed never gets there" if self.ratio else "only C51's gets there"
+        return f"{who}; which is faster the seeds leave open" if unclear else who
 
 
-class Difference(NamedTuple):
-    """How many fewer late evaluations fail than C51's, and its standard error."""
-
-    gain: float
-    error: float
-
-    @property
-    def is_clear(self) -> bool:
-        """More than seeds explain, for better or for worse."""
-        return abs(self.gain) > 2 * self.error
-
-    def __str__(self) -> str:
-        than = "fewer" if self.gain >= 0 else "more"
-        return f"{abs(self.gain):.1%} ± {self.error:.1%} {than} than C51's"
-
-
-def speed_gain(ours: Figures, c51: Figures) -> Gain:
+def speed_gain(ours: Figures, c51: Figures, criterion: str = "first_solved") -> Gain:
     """By the steps to a solved cart-pole; seeds that never got there count as infinite."""
     theirs, own = (
-        np.array([np.inf if value is None else float(value) for value in figures["first_solved"]])
+        np.array([np.inf if value is None else float(value) for value in figures[criterion]])
         for figures in (c51, ours)
     )
     with np.errstate(invalid="ignore"):
         ratio = float(np.median(theirs) / np.median(own))
-    return Gain(1.0 if np.isnan(ratio) else ratio, *median_ratio_interval(theirs, own))
+    return Gain(ratio, *median_ratio_interval(theirs, own))
 
 
 def steadiness_gain(ours: Figures, c51: Figures) -> Difference | None:
-    """None where a run was too short for late evaluations, or has one seed."""
-    pair = [late_failures(figures) for figures in (ours, c51)]
-    if any(late is None or len(late) < 2 for late in pair):
-        return None
-    own, theirs = (np.asarray(late) for late in pair)
-    error = np.sqrt(sum(late.var(ddof=1) / len(late) for late in (own, theirs)))
-    return Difference(float(theirs.mean() - own.mean()), float(error))
+    """How many fewer evaluations relapse than C51's; None where fewer than two seeds got there."""
+    own, theirs = (
+        [share for share in figures["per_seed"]["relapses"] if share is not None]
+        for figures in (ours, c51)
+    )
+    return difference(theirs, own) if min(len(own), len(theirs)) > 1 else None
 
 
-def late_failures(figures: Figures) -> Float[np.ndarray, " seeds"] | None:
-    """Each seed's share of late evaluations below the bar."""
-    late = figures["per_seed"]["late_failures"]
-    return None if late is None else np.array(late, float)
+def shown_steadiness(gain: Difference) -> str:
+    """In percentage points, with the standard error."""
+    than = "fewer" if gain.mean >= 0 else "more"
+    points = f"{100 * abs(gain.mean):.1f} ± {100 * gain.error:.1f} percentage points {than}"
+    return points if gain.is_clear else f"{points} (no more than seeds explain)"

@@ -7,6 +7,7 @@ import numpy as np
 
 from bellman_diffusion.experiments.agents import CASES
 from bellman_diffusion.report.agent_figures import draw_curves
+from bellman_diffusion.report.captions import caption
 from bellman_diffusion.report.page import Section, Table, write_page
 
 _HEADER = (
@@ -76,7 +77,7 @@ def write_environments_report(out: Path, summary: dict[str, Any], command: str) 
         case = CASES[name]
         path = out / "figures" / f"learning-{name}.png"
         picture = draw_curves(path, [case.env_id], [curves], case.bar)
-        sections.append(Section(case.env_id, pictures=[(picture, "Greedy return over steps")]))
+        sections.append(Section(case.env_id, pictures=[caption(picture)]))
     return write_page(out / "report.html", "Agents", command, sections)
 
 

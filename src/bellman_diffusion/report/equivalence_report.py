@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bellman_diffusion.report.page import Section, Table, write_page
+from bellman_diffusion.report.page import Section, Table, bullets, write_page
 
 
 def equivalence_table(summary: dict[str, Any]) -> Table:
@@ -20,7 +20,7 @@ def equivalence_table(summary: dict[str, Any]) -> Table:
     rows = [
         (f"{row['epsilon']:g}", *(f"{row[name]:.2g}" for name in names)) for row in summary["rows"]
     ]
-    return Table(header, rows)
+    return Table(header, rows, n_names=1)
 
 
 def equivalence_text(summary: dict[str, Any]) -> str:
@@ -34,8 +34,20 @@ def equivalence_text(summary: dict[str, Any]) -> str:
         f"that loss's spread over the fields. At ε = {last['epsilon']:g} the losses of Proposition 3.1 "
         f"are off by {last['gradient']:.1%} and {last['scalar']:.1%}, the sliced one by "
         f"{last['sliced']:.1%}; the boxed losses, whose kernel sees projections, by {boxed:.0%} or "
-        "more at every ε: they are losses of another field than the density."
+        "more at every ε: they are losses of another field than the density.\n\n"
+        + _divergences_text(summary)
     )
+
+
+def _divergences_text(summary: dict[str, Any]) -> str:
+    """What Theorem B.1 says of the two divergences, by quadrature."""
+    said = {"gradient": "D_grad", "scalar": "D_id"}
+    found = [
+        f"{said[name]}: {f['itself']:.1g} at p, {f['least_of_others']:.2g} or more at p moved or "
+        f"widened; near p a quadratic form to {f['quadratic']:.1%}."
+        for name, f in summary["divergences"].items()
+    ]
+    return f"Theorem B.1 (both losses are divergences):\n\n{bullets(found)}"
 
 
 def pairs_table(summary: dict[str, Any]) -> Table:
@@ -44,7 +56,11 @@ def pairs_table(summary: dict[str, Any]) -> Table:
         (str(row["dim"]), f"{row['whole']:,.0f}", f"{row['projected']:,.0f}")
         for row in summary["pairs"]
     ]
-    return Table(("columns", "pairs, kernel of all columns", "pairs, kernel of a projection"), rows)
+    return Table(
+        ("columns", "pairs, kernel of all columns", "pairs, kernel of a projection"),
+        rows,
+        n_names=1,
+    )
 
 
 def pairs_text(summary: dict[str, Any]) -> str:

@@ -19,13 +19,17 @@ _BLUE, _RED = "#1f5f99", "#b3362b"
 def draw_trajectory(
     path: Path, title: str, frames: Sequence[Frame], laws: MixtureReturn, exact: Exact
 ) -> Path:
-    """2 × 3 panels, from left to right and top to bottom, as in the paper."""
-    figure = new_figure(18, 6.4)
-    outer = figure.subfigures(2, 3)
+    """Six panels, from left to right and top to bottom: the paper's, two in a row to be read."""
+    figure = new_figure(12.5, 8.6)
+    outer = figure.subfigures(3, 2)
     x = np.linspace(-0.2, 1.2, 300).astype(np.float32)
     heights = np.asarray(laws.pdf(jnp.asarray(x)))
     slopes = np.asarray(laws.gradient(jnp.asarray(x)))
-    limits = _limits(exact[1]), _limits(exact[2])
+    shown = [frame.state for frame in frames]
+    limits = [
+        _limits(np.concatenate([own[shown].ravel(), true[shown].ravel()]))
+        for own, true in ((heights, exact[1]), (slopes, exact[2]))
+    ]
     for part, frame in zip(np.asarray(outer).reshape(-1).tolist(), frames, strict=True):
         state, gradient, scalar = part.subplots(1, 3, width_ratios=(1, 1.5, 1.5))
         state.imshow(frame.picture)

@@ -4,9 +4,16 @@ A claim is judged from the JSON that its experiment wrote; where that is missing
 """
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from bellman_diffusion.report.claims import CLAIMS
-from bellman_diffusion.report.claims.base import Claim, Finding, MissingFigureError, Summary
+from bellman_diffusion.report.claims.base import (
+    Claim,
+    Finding,
+    MissingFigureError,
+    Summary,
+    Verdict,
+)
 from bellman_diffusion.report.page import Table
 
 
@@ -29,7 +36,7 @@ def ledger_table(results: Mapping[str, Summary], part: str | None = None) -> Tab
 def verdict_counts(rows: Sequence[tuple[Claim, Finding]]) -> dict[str, int]:
     """How many claims have each verdict."""
     found = [finding.verdict for _, finding in rows]
-    return {verdict: found.count(verdict) for verdict in dict.fromkeys(found)}
+    return {verdict: found.count(verdict) for verdict in get_args(Verdict) if verdict in found}
 
 
 def _finding(claim: Claim, summary: Summary | None) -> Finding:
@@ -41,4 +48,4 @@ def _finding(claim: Claim, summary: Summary | None) -> Finding:
         # A thinned run need not have every table, model and seed.
         return Finding("–", "not run", f"This run left out {error}.")
     except MissingFigureError as error:
-        return Finding("–", "not run", f"This run has no figure for {error}.")
+        return Finding("–", "not run", f"This run lacks {error}.")

@@ -8,9 +8,10 @@ import numpy as np
 from bellman_diffusion.data.mnist import read_mnist
 from bellman_diffusion.experiments.mnist import MODELS
 from bellman_diffusion.images.judge import CONFIDENT
+from bellman_diffusion.report.captions import caption
 from bellman_diffusion.report.image_figures import draw_grid
 from bellman_diffusion.report.image_report import nearest_images
-from bellman_diffusion.report.page import Section, Table, with_error, write_page
+from bellman_diffusion.report.page import Section, Table, counted, with_error, write_page
 
 _TITLES = {"bellman": "ours", "ddpm": "DDPM, same latents", "prior": "the autoencoder's prior"}
 # The paper's figure.
@@ -28,7 +29,7 @@ def mnist_table(summary: dict[str, Any]) -> Table:
         "digits asked for",
     )
     rows = [_row(_TITLES[model], summary[model]) for model in MODELS]
-    return Table(header, [*rows, _row("real (floor)", summary["floor"])])
+    return Table(header, [*rows, _row("real (floor)", summary["floor"])], n_names=1)
 
 
 def mnist_verdict(summary: dict[str, Any]) -> str:
@@ -38,7 +39,9 @@ def mnist_verdict(summary: dict[str, Any]) -> str:
     nearest = "below" if ours["frechet"] < min(others) else "not below"
     return (
         f"The classifier (accuracy {summary['accuracy']:.3f} on test digits) is confident of "
-        f"{ours['confident']:.0%} of our images; their Fréchet distance is {nearest} both others'."
+        f"{ours['confident']:.0%} of our images; their Fréchet distance is {nearest} both others'. The "
+        "autoencoder's divergence has half its weight: better for models of the codes, worse for its "
+        "prior."
     )
 
 
@@ -47,11 +50,8 @@ def write_mnist_report(out: Path, summary: dict[str, Any], command: str) -> Path
     seed, figures = summary["seeds"][0], out / "figures"
     drawn = {m: np.load(out / "cells" / f"{m}-{seed}.npy") for m in MODELS}
     pictures = [
-        (
-            draw_grid(figures / f"mnist-{model}.png", images[: _SIDE**2], _SIDE, _TITLES[model]),
-            _TITLES[model],
-        )
-        for model, images in drawn.items()
+        caption(draw_grid(figures / f"mnist-{m}.png", images[: _SIDE**2], _SIDE, _TITLES[m]))
+        for m, images in drawn.items()
     ]
     some = drawn["bellman"][:_SHOWN]
     pairs = np.concatenate([some, nearest_images(some, read_mnist("train").images)])
@@ -61,11 +61,11 @@ def write_mnist_report(out: Path, summary: dict[str, Any], command: str) -> Path
     sections = [
         Section(
             "Digits",
-            f"Means over {len(summary['seeds'])} seeds. {mnist_verdict(summary)}",
+            f"Means over {counted(len(summary['seeds']), 'seed')}. {mnist_verdict(summary)}",
             mnist_table(summary),
             pictures,
         ),
-        Section("Copies?", "", pictures=[(near, "nearest training images")]),
+        Section("Copies?", "", pictures=[caption(near)]),
     ]
     return write_page(out / "report.html", "Digits (Appendix F.1)", command, sections)
 

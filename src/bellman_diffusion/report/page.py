@@ -1,12 +1,14 @@
 """A self-contained HTML page of figures and tables."""
 
 import base64
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup, escape
 
 from bellman_diffusion.training.files import write_atomically
 
@@ -19,6 +21,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     of_words: bool = False
     """Sentences read from the left; numbers stand under each other."""
+    n_names: int = 2
+    """How many of the first columns are names, which read from the left too."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Section:
 
     title: str
     text: str = ""
+    """Paragraphs, lists of lines that begin with "- ", and `code`, as in Markdown."""
     table: Table | None = None
     pictures: Sequence[tuple[Path, str]] = field(default_factory=tuple)
 
@@ -36,7 +41,7 @@ def write_page(path: Path, title: str, command: str, sections: Sequence[Section]
     environment = Environment(
         loader=PackageLoader("bellman_diffusion.report"), autoescape=select_autoescape()
     )
-    environment.filters["data_uri"] = _data_uri
+    environment.filters |= {"data_uri": _data_uri, "prose": _prose}
     page = environment.get_template("page.html").render(
         title=title, command=command, sections=sections
     )
@@ -46,6 +51,44 @@ def write_page(path: Path, title: str, command: str, sections: Sequence[Section]
 
 def _data_uri(picture: Path) -> str:
     return "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode()
+
+
+def _prose(text: str) -> Markup:
+    """The little of Markdown that a section's text may have."""
+    blocks = []
+    for block in text.strip().split("\n\n"):
+        lines = block.splitlines()
+        if all(line.startswith("- ") for line in lines):
+            items = Markup("").join(Markup("<li>{}</li>").format(_code(line[2:])) for line in lines)
+            blocks.append(Markup("<ul>{}</ul>").format(items))
+        else:
+            blocks.append(Markup("<p>{}</p>").format(_code(block)))
+    return Markup("\n").join(blocks)
+
+
+def _code(text: str) -> Markup:
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def bullets(sentences: Sequence[str]) -> str:
+    """A list for a section's text."""
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def counted(n: int, what: str) -> str:
+    """A number with its noun: 1 seed, 2 seeds."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def shown_range(values: Sequence[float], form: str) -> str:
+    """The least and the largest, or one number where they look the same."""
+    low, high = f"{min(values):{form}}", f"{max(values):{form}}"
+    return low if low == high else f"{low} to {high}"
+
+
+def shown_share(value: float) -> str:
+    """A relative error: beyond ten times its figure says nothing."""
+    return f"{value:.0%}" if value < 10 else "more than ten times"
 
 
 def with_error(mean: float, values: Sequence[float | None], form: str) -> str:

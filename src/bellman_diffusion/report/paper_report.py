@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bellman_diffusion.data.toy import TOY_SETS
 from bellman_diffusion.experiments.paper import PARTS, Part
 from bellman_diffusion.report.ablation_report import ablation_table, ablation_verdict
 from bellman_diffusion.report.bellman_report import (
@@ -20,6 +19,7 @@ from bellman_diffusion.report.bellman_report import (
     linearity_table,
     linearity_verdict,
 )
+from bellman_diffusion.report.captions import captioned
 from bellman_diffusion.report.cartpole_report import cartpole_table, cartpole_verdict
 from bellman_diffusion.report.claims.base import LEGEND
 from bellman_diffusion.report.convergence_report import (
@@ -36,7 +36,7 @@ from bellman_diffusion.report.equivalence_report import (
 )
 from bellman_diffusion.report.ledger import ledger_rows, ledger_table, verdict_counts
 from bellman_diffusion.report.mnist_report import mnist_table, mnist_verdict
-from bellman_diffusion.report.page import Section, Table, shown_time, write_page
+from bellman_diffusion.report.page import Section, Table, bullets, shown_time, write_page
 from bellman_diffusion.report.tabular_report import tabular_table, tabular_verdict
 from bellman_diffusion.report.toy_report import toy_introduction, toy_table
 
@@ -95,8 +95,8 @@ def write_paper_report(
     counts = ", ".join(f"{n} {name}" for name, n in verdict_counts(rows).items())
     head = f"{len(rows)} claims: {counts}. {LEGEND}"
     if quick:
-        thinned = "; ".join(f"{part.name}: {part.thinned}" for part in PARTS if part.thinned)
-        head += f" This is the quick run. It thinned {thinned}. Its figures are rough."
+        thinned = bullets([f"`{part.name}`: {part.thinned}" for part in PARTS if part.thinned])
+        head += f"\n\nThis is the quick run: its figures are rough. It thinned\n\n{thinned}"
     sections = [Section("Ledger of claims", head, ledger_table(results))]
     for part in PARTS:
         sections += _sections(out, part, results.get(part.name), runs.get(part.name, {}))
@@ -108,19 +108,10 @@ def _sections(
 ) -> list[Section]:
     if summary is None:
         return [Section(part.title, f"Not run. {run.get('error', '')}")]
-    how = f"Made by {run['command']}" if "command" in run else ""
+    how = f"Made by `{run['command']}`" if "command" in run else ""
     how += f", in {shown_time(run['seconds'])}." if "seconds" in run else "." if how else ""
-    files = sorted((out / part.name / "figures").glob("*.png"), key=_place_in_paper)
-    pictures = [(file, f"{part.title}: {file.stem.replace('-', ' ')}") for file in files]
     return [
         Section(part.title, how, ledger_table({part.name: summary}, part.name)),
         *(Section("", shown.text(summary), shown.table(summary)) for shown in _SHOWN[part.name]),
-        Section("", pictures=pictures),
+        Section("", pictures=captioned(out / part.name / "figures")),
     ]
-
-
-def _place_in_paper(picture: Path) -> tuple[int, str]:
-    """Figures of one experiment by the paper's order of the synthetic sets, else by name."""
-    names = [toy.name for toy in TOY_SETS]
-    found = [k for k, name in enumerate(names) if picture.stem.startswith(name)]
-    return (found[0] if found else 0), picture.stem

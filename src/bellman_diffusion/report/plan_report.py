@@ -15,8 +15,30 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.report.page import Section, Table, write_page
 from bellman_diffusion.report.returns import draw_laws
 
-_RISK_HEADER = ("from", "", "mean", "deviation", "5 %", "95 %", "CVaR 10 %", "CVaR 1 %")
+_RISK_HEADER = ("from", "mean", "deviation", "5 %", "95 %", "CVaR 10 %", "CVaR 1 %")
 _MOST_STARTS = 3
+_FIGURES = {
+    "reference": "judged by",
+    "reference_error": "error of the reference, at most",
+    "n_states": "states",
+    "w1_worst": "W1 of the worst state",
+    "w1_mean": "W1, mean over states",
+    "w1_worst_relative": "W1 of the worst state, in shares of the range",
+    "mean_error_worst": "error of the mean, worst state",
+    "gradient_error_worst": "error of the gradient field, worst state",
+    "return_range": "range of returns",
+    "n_updates": "Bellman updates",
+    "n_returns": "held-out returns",
+    "n_episodes": "held-out episodes",
+    "mean_monte_carlo": "mean of held-out returns",
+    "mean_predicted": "mean predicted",
+    "mean_error_relative": "error of the mean, relative",
+    "mean_error_start": "error of the mean at starts, relative",
+    "coverage_90": "share of returns within 90 % intervals",
+    "pit_distance": "distance of the probability transform from even",
+    "w1_worst_group": "W1 of the worst group of like states",
+    "cvar_10_error_worst_group": "error of CVaR 10 % of the worst group",
+}
 
 
 def start_observations(planner: Planner, seed: int = 0) -> list[Any]:
@@ -52,8 +74,8 @@ def risk_table(risks: Sequence[dict[str, Any]]) -> Table:
     rows = []
     for risk in risks:
         numbers = [f"{value:.4g}" for name, value in risk.items() if name != "observation"]
-        rows.append(("state", _short(risk["observation"]), *numbers))
-    return Table(_RISK_HEADER, rows)
+        rows.append((f"state {_short(risk['observation'])}", *numbers))
+    return Table(_RISK_HEADER, rows, n_names=1)
 
 
 def quality_table(figures: dict[str, Any]) -> Table:
@@ -62,8 +84,8 @@ def quality_table(figures: dict[str, Any]) -> Table:
     for name, value in figures.items():
         if isinstance(value, int | float | str) and not isinstance(value, bool):
             shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-            rows.append((name.replace("_", " "), "", shown))
-    return Table(("figure", "", "value"), rows)
+            rows.append((_FIGURES.get(name, name.replace("_", " ")), shown))
+    return Table(("figure", "value"), rows, n_names=1)
 
 
 def write_plan_report(out: Path, planner: Planner, command: str, seed: int = 0) -> Path:

@@ -34,7 +34,7 @@ def evaluation_table(result: Evaluation) -> Table:
         rows.append(("nearer to a row learned from", f"{result.dcr_share:.3f}", "0.5", ""))
     if result.membership_auc is not None:
         rows.append(("membership attack, AUC", f"{result.membership_auc:.3f}", "0.5", ""))
-    return Table(("figure", "synthetic", "real", "ratio"), rows)
+    return Table(("figure", "synthetic", "real", "ratio"), rows, n_names=1)
 
 
 def write_table_report(
@@ -92,7 +92,7 @@ def _distances(distances: list[Distance], name: str) -> Table:
     rows = [
         (d.name, f"{d.value:.4g}", f"{d.floor:.4g}", _ratio(d.value, d.floor)) for d in distances
     ]
-    return Table((name, "synthetic", "real", "ratio"), rows)
+    return Table((name, "synthetic", "real", "ratio"), rows, n_names=1)
 
 
 def _ratio(value: float, floor: float) -> str:

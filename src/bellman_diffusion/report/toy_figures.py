@@ -11,17 +11,28 @@ from bellman_diffusion.report.figure import new_figure, save_figure
 
 _BLUE, _RED, _GREY = "#1f5f99", "#b3362b", "#888888"
 Panels = dict[str, np.ndarray]
+# Shares of lost paths that a picture tells of.
+_MENTIONED = 0.005
 
 
 def draw_toy_row(
-    path: Path, title: str, panels: Panels, others: dict[str, Panels] | None = None
+    path: Path, title: str, panels: Panels, others: dict[str, Panels], lost: float
 ) -> None:
-    """One row of panels for one set and model; `others` adds panels of other models' samples."""
-    others = others or {}
-    figure = new_figure(3.2 * (4 + len(others)), 3.3)
-    axes = figure.subplots(1, 4 + len(others))
+    """Panels for one set and model, three in a row; `others` adds panels of other models' samples.
+
+    `lost` is the share of the paths that were lost.
+    """
+    n_panels = 4 + len(others)
+    n_columns = 2 if n_panels == 4 else 3
+    n_rows = -(-n_panels // n_columns)
+    figure = new_figure(3.7 * n_columns, 3.0 * n_rows + 0.3)
+    axes = figure.subplots(n_rows, n_columns).reshape(-1)
+    for axis in axes[n_panels:]:
+        axis.set_axis_off()
     draw = _draw_line if panels["data"].shape[1] == 1 else _draw_plane
-    draw(axes, panels, others)
+    draw(axes[:n_panels], panels, others)
+    if lost >= _MENTIONED:
+        axes[3].set_title(f"samples ({lost:.0%} of the paths lost)", fontsize=10)
     figure.suptitle(title)
     save_figure(figure, path)
 
@@ -55,10 +66,6 @@ def _histogram(
     # As a share of all points, so that points outside the picture are missing from it.
     heights = np.histogram(inside, bins)[0] / len(x) / np.diff(bins)
     axis.stairs(heights, bins, fill=True, color=_BLUE, alpha=0.6)
-    if len(inside) < 0.9 * len(x):
-        note = f"{1 - len(inside) / len(x):.1%} of the paths\nare outside or not finite"
-        frame = {"facecolor": "white", "edgecolor": _GREY}
-        axis.text(0.5, 0.4, note, transform=axis.transAxes, ha="center", fontsize=8, bbox=frame)
     if reference is not None:
         axis.hist(
             reference[:, 0],

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from bellman_diffusion.data.toy import TOY_SETS, ToySet
-from bellman_diffusion.report.page import Section, Table, with_error, write_page
+from bellman_diffusion.report.captions import caption
+from bellman_diffusion.report.page import Section, Table, bullets, counted, with_error, write_page
 from bellman_diffusion.report.toy_figures import Panels, draw_toy_row
 
 _HEADER = (
@@ -25,9 +26,9 @@ _HEADER = (
 )
 
 _MEANT = {
-    "default": "For `default`, our preset, p̂ is its density and ∇p̂ that times its score at twice the "
+    "default": "`default` is our preset; p̂ is its density and ∇p̂ that times its score at twice the "
     "least noise, where it is steadier.",
-    "paper": "For `paper`, the paper's recipe, they are s and g, scaled to the mass 1.",
+    "paper": "`paper` is the paper's recipe as written; p̂ and ∇p̂ are its s and g, of mass 1.",
     "score": "`score` is a score model at one noise level.",
     "score-flow": "`score-flow` is a score model at many.",
 }
@@ -58,18 +59,20 @@ def toy_sections(out: Path, summary: dict[str, Any]) -> list[Section]:
 
 
 def toy_introduction(summary: dict[str, Any]) -> str:
-    """What is compared, and what score models do."""
-    text = (
-        f"Means over {len(summary['seeds'])} seed(s). W1 is between samples and fresh data, the floor "
-        "between fresh data and fresh data of the same size. “Lost” counts paths of the sampler that "
-        "were not finite or left the data's box; W1 is not defined where a path is not finite. Errors "
-        "of p and ∇p are ∫|p̂ − p| and ∫|∇p̂ − ∇p|/∫|∇p|, on a grid."
-    )
-    text += "".join(f" {_MEANT[name]}" for name in model_names(summary))
+    """What the columns are, what the models are, and what score models do."""
+    points = [
+        "W1 is between samples and fresh data, the floor between fresh data and fresh data of the same "
+        "size; it is not defined where a path is not finite.",
+        "Errors of p and ∇p are ∫|p̂ − p| and ∫|∇p̂ − ∇p|/∫|∇p|, on a grid.",
+        "Lost are paths of the sampler that were not finite or left the data's box.",
+        *(_MEANT[name] for name in model_names(summary)),
+    ]
+    text = f"Means over {counted(len(summary['seeds']), 'seed')}; ± is the standard error."
+    text = f"{text}\n\n{bullets(points)}"
     errors = summary["weight_errors"]
     if errors is not None:
         text += (
-            " The paper says that score-based models cannot find modes' weights: the largest error "
+            "\n\nThe paper says that score-based models cannot find modes' weights: the largest error "
             f"of a weight is {errors['one_level']:.2f} at one noise level, where the weights come from "
             f"the paths' starts, and {errors['many_levels']:.3f} with many."
         )
@@ -83,11 +86,17 @@ def _set_section(out: Path, toy: ToySet, summary: dict[str, Any]) -> Section:
     pictures = []
     for i, model in enumerate(with_fields):
         path = out / "figures" / f"{toy.name}-{model}.png"
-        draw_toy_row(
-            path, f"{toy.title}, {model} preset", panels[model], others if i == 0 else None
-        )
-        pictures.append((path, f"{toy.title}, {model} preset"))
+        lost = _lost(summary[toy.name], model)
+        title = f"{toy.title}, {model} preset"
+        draw_toy_row(path, title, panels[model], others if i == 0 else {}, lost)
+        pictures.append(caption(path))
     return Section(toy.title.capitalize(), pictures=pictures)
+
+
+def _lost(figures: dict[str, Any], model: str) -> float:
+    """Of the seed that is shown."""
+    own = figures if model == figures["model"] else figures[model]
+    return own["per_seed"][0]["lost"]
 
 
 def model_names(summary: dict[str, Any]) -> Sequence[str]:

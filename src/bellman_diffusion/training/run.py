@@ -107,7 +107,7 @@ def read_config(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except NotADirectoryError as error:
-        raise InvalidInputError(f"{folder} is in the place of a file: name a folder") from error
+        raise InvalidInputError(f"{folder} is a file, or within one: name a folder") from error
     except OSError as error:
         raise BellmanError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:

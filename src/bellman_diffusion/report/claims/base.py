@@ -12,7 +12,8 @@ ACCURATE = 0.25
 LEGEND = (
     "Reproduced: we find what the paper says. Better: our figure is better than the paper's, or our "
     "default does what the paper's recipe, as it is written, does not. Not reproduced: we do not "
-    "find it, or no more of it than seeds explain. Claim wrong: no setting could make it right."
+    "find it, or no more of it than seeds explain. Claim wrong: no setting could make it right. ± is "
+    "the standard error over seeds; what seeds explain is the 95 % interval of Student's t."
 )
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import numpy as np
-
-from bellman_diffusion.data.toy import TOY_SETS, UnbalancedMixture
+from bellman_diffusion.data.toy import TOY_SETS
 from bellman_diffusion.experiments.uci_cases import CASES
+from bellman_diffusion.metrics.aggregate import paired_difference
 from bellman_diffusion.report.claims.base import (
     ACCURATE,
     Claim,
@@ -16,7 +15,7 @@ from bellman_diffusion.report.claims.base import (
     Verdict,
     known,
 )
-from bellman_diffusion.report.page import with_error
+from bellman_diffusion.report.page import shown_range, with_error
 
 # W1 over the floor up to which samples are said to match their data.
 _MATCHES = 1.5
@@ -39,10 +38,12 @@ def _toy(name: str) -> Callable[[Summary], Finding]:
         extra = ""
         if name == "mixture":
             weights = ", ".join(f"{w:.3f}" for w in figures["weights"])
-            extra = f" The weights are {weights} (true 0.45, 0.45, 0.1)."
-        paper_matches = paper["w1"] is not None and paper["w1"] < _MATCHES * paper["w1_floor"]
-        verdict: Verdict = "reproduced" if paper_matches else "not reproduced"
-        if not paper_matches and ratio < _MATCHES:
+            extra = (
+                f" Our weights are {weights}, their largest error (mean over seeds) is "
+                f"{figures['weight_error']:.3f}; the recipe's is {paper['weight_error']:.3f}."
+            )
+        verdict: Verdict = "reproduced" if _matches(paper) else "not reproduced"
+        if not _matches(paper) and _matches(figures):
             verdict = "better"
         ratios = [cell["w1"] / cell["w1_floor"] for cell in figures["per_seed"]]
         return Finding(
@@ -53,6 +54,12 @@ def _toy(name: str) -> Callable[[Summary], Finding]:
         )
 
     return judge
+
+
+def _matches(figures: Summary) -> bool:
+    """Near the data by W1, and with the modes' weights where there are some."""
+    near = figures["w1"] is not None and figures["w1"] < _MATCHES * figures["w1_floor"]
+    return near and figures.get("weight_error", 0.0) < _WEIGHT_ERROR
 
 
 def _fields(summary: Summary) -> Finding:
@@ -98,17 +105,17 @@ def _is_better(figures: Summary) -> bool:
 
 
 def _score_weights(summary: Summary) -> Finding:
-    errors, mixture = summary["weight_errors"], summary["mixture"]
+    errors, error = summary["weight_errors"], summary["mixture"]["weight_error"]
     if errors is None:
         raise MissingFigureError("the score models")
-    error = float(np.max(np.abs(np.subtract(mixture["weights"], UnbalancedMixture.weights))))
     found = errors["many_levels"] < _WEIGHT_ERROR
     return Finding(
         f"weights off by {errors['one_level']:.2f} (one noise level), "
         f"{errors['many_levels']:.3f} (many)",
         "claim wrong" if found else "reproduced",
-        "True of a score model at one noise level with Langevin dynamics; one that learns many levels, "
-        f"as score-based models do, finds the weights as ours does ({error:.3f})."
+        "Largest errors, means over seeds. True of a score model at one noise level with Langevin "
+        "dynamics; one that learns many levels, as score-based models do, finds the weights as ours "
+        f"does ({error:.3f})."
         if found
         else f"A score model misses them with many noise levels too; ours is off by {error:.3f}.",
     )
@@ -124,19 +131,9 @@ def _table_1(metric: Literal["w1", "mmd"]) -> Callable[[Summary], Finding]:
         if len(summary["seeds"]) < 2:
             raise MissingFigureError("several seeds")
         pairs = [(summary[n]["bellman"], summary[n]["ddpm"]) for n in names]
-        ours = [known(a[metric], metric) for a, _ in pairs]
-        theirs = [known(b[metric], metric) for _, b in pairs]
-        errors = [
-            np.hypot(a.get(f"{metric}_error") or 0.0, b.get(f"{metric}_error") or 0.0)
-            for a, b in pairs
-        ]
-        wins = sum(a < b for a, b in zip(ours, theirs, strict=True))
-        lost = sum(
-            a - b > 2 * e + 0.02 * abs(b) for a, b, e in zip(ours, theirs, errors, strict=True)
-        )
-        won = sum(
-            b - a > 2 * e + 0.02 * abs(b) for a, b, e in zip(ours, theirs, errors, strict=True)
-        )
+        wins = sum(known(a[metric], metric) < known(b[metric], metric) for a, b in pairs)
+        lost = sum(_clearly_less(b, a, metric) for a, b in pairs)
+        won = sum(_clearly_less(a, b, metric) for a, b in pairs)
         verdict: Verdict = "not reproduced"
         if not lost:
             alone = wins >= _PAPER_WINS and not _recipe_matches(summary, names)
@@ -148,6 +145,26 @@ def _table_1(metric: Literal["w1", "mmd"]) -> Callable[[Summary], Finding]:
         )
 
     return judge
+
+
+def _telemonitoring(summary: Summary) -> Finding:
+    """Known without a run: the sentence contradicts the paper's own table."""
+    del summary
+    paper = CASES["telemonitoring"].table.paper
+    ahead = paper.ddpm_w - paper.bellman_w
+    return Finding(
+        f"ahead by {ahead:.3f} in the paper's table",
+        "claim wrong",
+        f"Table 1 has {paper.bellman_w:g} for the paper's model and {paper.ddpm_w:g} for diffusion; "
+        "0.139 is what it falls short by on Mushroom.",
+    )
+
+
+def _clearly_less(one: Summary, other: Summary, metric: str) -> bool:
+    """By more than seeds explain and 2 %; both models of a seed have the same split of the rows."""
+    pairs = zip(one["per_seed"], other["per_seed"], strict=True)
+    gain = paired_difference([b[metric] - a[metric] for a, b in pairs])
+    return gain.mean > gain.margin + 0.02 * abs(other[metric])
 
 
 def _recipe_matches(summary: Summary, names: Sequence[str]) -> bool:
@@ -163,21 +180,19 @@ def _recipe(summary: Summary, names: Sequence[str]) -> str:
     parts = []
     if written:
         some = [w for w in written if w is not None]
-        ends = f", and ends at {_range(some)} × the floor (W1) elsewhere" if some else ""
+        ends = (
+            f", and ends at {shown_range(some, '.1f')} × the floor (W1) elsewhere" if some else ""
+        )
         none = len(written) - len(some)
         parts.append(
             f"The recipe as written yields no rows on {none} of {len(written)} tables{ends}."
         )
     if some := [w for w in least if w is not None]:
+        ends = shown_range(some, ".1f")
         parts.append(
-            f"With the least noise that keeps its paths it ends at {_range(some)} × the floor (W1)."
+            f"With the least noise that keeps its paths it ends at {ends} × the floor (W1)."
         )
     return " ".join(parts)
-
-
-def _range(values: Sequence[float]) -> str:
-    low, high = f"{min(values):.1f}", f"{max(values):.1f}"
-    return low if low == high else f"{low} to {high}"
 
 
 SAMPLES = (
@@ -230,5 +245,12 @@ SAMPLES = (
         "nearer on 3 of 5",
         "tabular",
         _table_1("mmd"),
+    ),
+    Claim(
+        "Section 5.2, text",
+        "Falls short of diffusion on Telemonitoring by just 0.139",
+        "0.139",
+        "tabular",
+        _telemonitoring,
     ),
 )
