@@ -160,7 +160,7 @@ def test_images_are_seen_in_the_making(browser, file):
         watched.page.locator("#slider").fill("2")
         assert image.get_attribute("src") != before
         said = watched.page.locator(".run").nth(3).locator("figcaption").text_content()
-        assert "moment 3 of 4. Noise 0.3" in said
+        assert "moment 2 of 3. Noise 0.3" in said
 
 
 def test_a_model_without_its_data_says_so(browser, tmp_path):

@@ -27,7 +27,7 @@ class Part:
 
 PARTS = (
     Part("linearity", "Linearity (Section 2)"),
-    Part("equivalence", "Field matching (Propositions 3.1 and 3.2)"),
+    Part("equivalence", "Field matching (Propositions 3.1 and 3.2, Theorem B.1)"),
     Part("convergence", "The dynamics (Theorems 4.1 and 4.2)"),
     Part(
         "toy",

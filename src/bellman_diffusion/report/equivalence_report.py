@@ -44,7 +44,7 @@ def _divergences_text(summary: dict[str, Any]) -> str:
     said = {"gradient": "D_grad", "scalar": "D_id"}
     found = [
         f"{said[name]}: {f['itself']:.1g} at p, {f['least_of_others']:.2g} or more at p moved or "
-        f"widened; near p a quadratic form to {f['quadratic']:.1%}."
+        f"widened; near p a quadratic form, to a relative {f['quadratic']:.0e}."
         for name, f in summary["divergences"].items()
     ]
     return f"Theorem B.1 (both losses are divergences):\n\n{bullets(found)}"

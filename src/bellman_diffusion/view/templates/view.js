@@ -335,7 +335,7 @@ function generative(run) {
       if (fields) drawFields(context, t);
       scatter(moving, paths.subarray(2 * t * nPaths, 2 * (t + 1) * nPaths), run.window, css("--c1"), 4);
       const noise = run.levels ? ` Noise ${short(run.levels[t])} standard deviations.` : "";
-      caption.textContent = `${nPaths} paths in the model's coordinates, moment ${t + 1} of ${nFrames}.${noise}` +
+      caption.textContent = `${nPaths} paths in the model's coordinates, moment ${t} of ${nFrames - 1}.${noise}` +
         (fields ? " Shade: scalar field; arrows: gradient field." : "");
     },
   };
@@ -357,9 +357,9 @@ function pictures(run) {
       const t = Math.min(step, run.n_steps - 1);
       card.dataset.step = t;
       image.src = run.frames[run.frame[t]];
-      image.alt = `${run.n_images} images at moment ${t + 1}`;
+      image.alt = `${run.n_images} images at moment ${t}`;
       const noise = run.levels ? ` Noise ${short(run.levels[t])} standard deviations.` : "";
-      caption.textContent = `Codes on their way from noise, decoded; moment ${t + 1} of ${run.n_steps}.${noise}`;
+      caption.textContent = `Codes on their way from noise, decoded; moment ${t} of ${run.n_steps - 1}.${noise}`;
     },
   };
 }
