@@ -95,8 +95,9 @@ def cartpole_page() -> str:
 {len(summary["seeds"])} seeds that nothing was chosen on, {summary["steps"]:,} steps, 20 greedy episodes every 1,000 steps. *Plain* settings are
 one-step targets, a hard target, a replay of 10,000 and one update of 128 in ten steps, the same for all; the number of
 outputs and the smoothing belong to the return model and were chosen for each on other seeds. *Best* are each algorithm's best
-settings on those other seeds. {ABOUT_FIGURES}
-The seconds are those of this run, with other work beside; [Speed](results-speed.md) compares.
+settings on those other seeds. The seconds are those of this run, with other work beside; [Speed](results-speed.md) compares.
+
+{ABOUT_FIGURES}
 
 {table(cartpole_table(summary))}
 

@@ -31,13 +31,17 @@ _HEADER = (
     "error of g",
     "seconds",
 )
-ABOUT_FIGURES = (
-    f"The steps to 475 are those to the first of {IN_A_ROW} evaluations in a row. How steady an agent "
-    "is after that is counted from its first evaluation at 475 on. W1 is the mean distance of the "
-    "predicted return law to Monte-Carlo returns from 20 states of the final policy, in shares of the "
-    "range of returns (100). Errors of s and g are ∫|s − s*|/∫|s*| and the same of g, all fields being "
-    f"those of returns smoothed by {FIELD_WIDTH:.0%} of the range: 2 is that of a law in quite another "
-    "place. ± is the standard error over seeds."
+ABOUT_FIGURES = bullets(
+    [
+        f"Steps to 475 are those to the first of {IN_A_ROW} evaluations in a row.",
+        "How steady an agent is, is counted from its first evaluation at 475 on.",
+        "W1 is the mean distance of the predicted return law to Monte-Carlo returns from 20 states of "
+        "the final policy, in shares of the range of returns (100).",
+        "Errors of s and g are ∫|s − s₀|/∫|s₀| and the same of g, s₀ and g₀ being the fields of those "
+        f"returns, all smoothed by {FIELD_WIDTH:.0%} of the range: 2 is that of a law in quite another "
+        "place.",
+        "± is the standard error over seeds.",
+    ]
 )
 
 
@@ -107,7 +111,7 @@ def write_cartpole_report(out: Path, summary: dict[str, Any], command: str) -> P
     fields = _draw_fields(out / "figures" / "fields.png", cells["best"])
     text = (
         f"{counted(len(summary['seeds']), 'seed')}, {summary['steps']:,} steps; 20 greedy episodes "
-        f"every 1,000 steps. {ABOUT_FIGURES}\n\n{cartpole_verdict(summary)}"
+        f"every 1,000 steps.\n\n{ABOUT_FIGURES}\n\n{cartpole_verdict(summary)}"
     )
     sections = [
         Section("Cart-pole: the paper's comparison with C51", text, cartpole_table(summary)),
