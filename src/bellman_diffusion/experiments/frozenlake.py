@@ -88,6 +88,7 @@ def run_frozenlake(
     rows += _learned(out, seeds, settings or PlanningSettings(), n_workers, progress)
     means = mean_return(chain, GAMMA)[:, 0]
     summary = {
+        "seeds": list(seeds),
         "rows": rows,
         "gamma": GAMMA,
         "sigma": SIGMA,
