@@ -3,8 +3,8 @@
 from pathlib import Path
 
 _TOY = {
-    "default": "{}: our default. Data; scalar field and density; gradient field; samples; samples of "
-    "two score models.",
+    "default": "{}: our default. Data; scalar field and density; gradient field; samples, beside those "
+    "of score models where these were run.",
     "paper": "{}: the paper's recipe as written. Data, scalar field, gradient field, samples.",
 }
 _SETS = {"uniform": "Disjoint uniform", "mixture": "Unbalanced mixture", "moons": "Two moons"}
