@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bellman_diffusion.report.captions import captioned
-from bellman_diffusion.report.page import shown_time
+from bellman_diffusion.render.page import shown_time
 
 DOCS = Path(__file__).parents[1]
 RESULTS = DOCS.parent / "results"

@@ -1,5 +1,6 @@
 """Bellman Diffusion: generative modelling as learning a linear operator in the distribution space."""
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -13,26 +14,54 @@ from bellman_diffusion.errors import (
 )
 
 if TYPE_CHECKING:
+    from bellman_diffusion.agents import Agent, default_config, train_agents
     from bellman_diffusion.estimator import BellmanDiffusion
+    from bellman_diffusion.images import ImageModel
+    from bellman_diffusion.planning import Planner, PlanSettings, plan
+    from bellman_diffusion.recipe import Recipe, make_recipe
+    from bellman_diffusion.tables import TableModel
 
 __version__ = version("bellman-diffusion")
 
 __all__ = [
+    "Agent",
     "BellmanDiffusion",
     "BellmanError",
     "CheckpointError",
     "DataMissingError",
+    "ImageModel",
     "InvalidInputError",
+    "PlanSettings",
+    "Planner",
+    "Recipe",
     "SamplingFailedError",
+    "TableModel",
     "TrainingDivergedError",
     "__version__",
+    "default_config",
+    "make_recipe",
+    "plan",
+    "train_agents",
 ]
+
+# Imported when they are asked for: they bring JAX, which `bellman --help` does not need.
+_LAZY = {
+    "Agent": "agents",
+    "BellmanDiffusion": "estimator",
+    "ImageModel": "images",
+    "PlanSettings": "planning",
+    "Planner": "planning",
+    "Recipe": "recipe",
+    "TableModel": "tables",
+    "default_config": "agents",
+    "make_recipe": "recipe",
+    "plan": "planning",
+    "train_agents": "agents",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """The estimator, when it is asked for: it brings JAX, which `bellman --help` does not need."""
-    if name != "BellmanDiffusion":
+    """The public names of the rooms."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from bellman_diffusion.estimator import BellmanDiffusion  # noqa: PLC0415
-
-    return BellmanDiffusion
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

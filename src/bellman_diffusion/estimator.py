@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from dataclasses import asdict
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from bellman_diffusion.dynamics import (
     sample,
     trace,
 )
-from bellman_diffusion.errors import CheckpointError, InvalidInputError
+from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.fields import (
     AbstractField,
     AbstractNoiseField,
@@ -35,14 +35,16 @@ from bellman_diffusion.fields import (
     evaluate,
     evaluate_score,
 )
-from bellman_diffusion.recipe import SAMPLER_SETTINGS, Recipe, change, resolve
+from bellman_diffusion.recipe import SAMPLER_SETTINGS, Recipe, make_recipe
 from bellman_diffusion.standardise import Standardiser
 from bellman_diffusion.training import NoProgress, Progress, RichProgress, RunFolder
-from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
+from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
 from bellman_diffusion.training.run import read_config
 
 _KIND = "generative model"
 _MAX_SEED = 2**31 - 1
+# Settings of the recipe that are parameters of the estimator too.
+_CHANGED = ("width", "depth", "max_iter", "batch_size", "learning_rate", "n_steps")
 
 
 class BellmanDiffusion(DensityMixin, BaseEstimator):
@@ -50,18 +52,12 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    preset : "default" or "paper"
-        The recipe to start from: what works best, or the paper's Algorithms 1 and 2. Every other
-        setting left at None takes the preset's value (see `bellman_diffusion.recipe.Recipe`).
-    field, width, depth, n_frequencies, waves
-        The networks.
-    objective, kernel, slice_law, unit_slices, epsilon, kernel_growth, pairs, n_slices, jitter, \
-sigma_min, sigma_max, group_size
-        The loss.
-    max_iter, batch_size, n_references, learning_rate, constant_rate, average_decay
-        Training.
-    dynamics, n_steps, step_size, n_corrections
-        The sampler.
+    preset : "default", "paper" or a Recipe
+        What to learn and how: what works best, the paper's Algorithms 1 and 2, or settings of your own
+        (`make_recipe("default", epsilon=0.5, ...)`; `Recipe` documents all of them).
+    width, depth, max_iter, batch_size, learning_rate, n_steps
+        Settings that are changed most often: hidden units and layers, training steps, points a step,
+        Adam's largest rate, steps of the sampler. None keeps the preset's value.
     random_state : int, RandomState or None
         The seed of `fit`; and of `sample` where that is given none.
     verbose : int
@@ -84,71 +80,29 @@ sigma_min, sigma_max, group_size
         As everywhere in scikit-learn.
     """
 
-    # Not typed more closely: scikit-learn wants __init__ to take anything, and `resolve` says in
-    # words what is wrong with a setting.
+    # Not typed more closely: scikit-learn wants __init__ to take anything, and `Recipe` says in words
+    # what is wrong with a setting.
     def __init__(
         self,
         preset: Any = "default",
         *,
-        field: Any = None,
         width: Any = None,
         depth: Any = None,
-        n_frequencies: Any = None,
-        waves: Any = None,
-        objective: Any = None,
-        kernel: Any = None,
-        slice_law: Any = None,
-        unit_slices: Any = None,
-        epsilon: Any = None,
-        kernel_growth: Any = None,
-        pairs: Any = None,
-        n_slices: Any = None,
-        jitter: Any = None,
-        sigma_min: Any = None,
-        sigma_max: Any = None,
-        group_size: Any = None,
         max_iter: Any = None,
         batch_size: Any = None,
-        n_references: Any = None,
         learning_rate: Any = None,
-        constant_rate: Any = None,
-        average_decay: Any = None,
-        dynamics: Any = None,
         n_steps: Any = None,
-        step_size: Any = None,
-        n_corrections: Any = None,
         random_state: Any = None,
         verbose: Any = 0,
         run_dir: Any = None,
     ) -> None:
         self.preset = preset
-        self.field = field
         self.width = width
         self.depth = depth
-        self.n_frequencies = n_frequencies
-        self.waves = waves
-        self.objective = objective
-        self.kernel = kernel
-        self.slice_law = slice_law
-        self.unit_slices = unit_slices
-        self.epsilon = epsilon
-        self.kernel_growth = kernel_growth
-        self.pairs = pairs
-        self.n_slices = n_slices
-        self.jitter = jitter
-        self.sigma_min = sigma_min
-        self.sigma_max = sigma_max
-        self.group_size = group_size
         self.max_iter = max_iter
         self.batch_size = batch_size
-        self.n_references = n_references
         self.learning_rate = learning_rate
-        self.constant_rate = constant_rate
-        self.average_decay = average_decay
-        self.dynamics = dynamics
         self.n_steps = n_steps
-        self.step_size = step_size
-        self.n_corrections = n_corrections
         self.random_state = random_state
         self.verbose = verbose
         self.run_dir = run_dir
@@ -175,9 +129,9 @@ sigma_min, sigma_max, group_size
             others = standardiser.forward(_validated(self, validation, reset=False))
         run = None
         if self.run_dir is not None:
-            # The data's digest too: a run goes on only with the rows that it was started with.
+            # The data's digest too: a run continues only with the rows that it was started with.
             digest = hashlib.sha256(z.tobytes()).hexdigest()[:16]
-            config = {"preset": self.preset, "seed": seed, "rows": len(z), "data": digest}
+            config: dict[str, Any] = {"seed": seed, "rows": len(z), "data": digest}
             config |= {} if others is None else {"validation_rows": len(others)}
             run = RunFolder(self.run_dir, config | recipe.training_config())
         if progress is None:
@@ -253,7 +207,7 @@ sigma_min, sigma_max, group_size
         if isinstance(dynamics, Annealed):
             # After the last step no noise is left; the fields are drawn at the least they know.
             sigmas = np.asarray(dynamics.sigmas(), float)[np.minimum(steps, dynamics.n_steps - 1)]
-            # Single precision may leave the range by a hair.
+            # Single precision may leave the range marginally.
             ends = dynamics.field.sigma_min, dynamics.field.sigma_max
             levels = np.clip(sigmas, *ends).tolist()
         n, *shape = positions.shape
@@ -261,7 +215,7 @@ sigma_min, sigma_max, group_size
         return levels, flat.reshape(n, *shape)
 
     def complete(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n dim"]:
-        """The rows of X with each NaN filled by a draw from its law given the rest of the row.
+        """The rows of X with each NaN filled by a draw from its distribution given the rest of the row.
 
         Exact for normal data, an approximation for other (`fields.GuidedPair`).
         """
@@ -306,7 +260,7 @@ sigma_min, sigma_max, group_size
         return s * np.exp(-self.standardiser_.log_volume)
 
     def gradient_field(self, X: Any, *, sigma: float | None = None) -> Float[np.ndarray, "n dim"]:
-        """g at each row, in the data's units: dx = g dt + √s dw has the data's law at rest."""
+        """g at each row, in the data's units; dx = g dt + √s dw leaves the data stationary."""
         _, g = evaluate(self._at(sigma), self._checked(X))
         return g / self.standardiser_.scale * np.exp(-self.standardiser_.log_volume)
 
@@ -317,70 +271,65 @@ sigma_min, sigma_max, group_size
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file (no training data in it)."""
-        check_is_fitted(self)
-        write_checkpoint(Path(path), _KIND, self.field_, self.to_meta())
+        write_checkpoint(Path(path), _KIND, self.field_, self.to_header())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "BellmanDiffusion":
         """The model that `save` wrote."""
-        field, meta = read_checkpoint(Path(path), _KIND, saved_structure)
-        try:
-            return cls.from_meta(field, meta)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{path} lacks what a model needs: {error}") from error
+        field, header = read_checkpoint(Path(path), _KIND, ModelHeader, ModelHeader.structure)
+        return cls.from_header(field, header)
 
-    def to_meta(self) -> dict[str, Any]:
-        """All but the fields, as plain values."""
-        params = {name: _plain(value) for name, value in self.get_params().items()}
-        params = {name: value for name, value in params.items() if value is not None}
-        return {
-            "params": params,
-            "recipe": asdict(self.recipe_),
-            "columns": int(self.n_features_in_),
-            "names": _names(self),
-            "mean": self.standardiser_.mean.tolist(),
-            "scale": self.standardiser_.scale.tolist(),
-            "box": [self.box_.low.tolist(), self.box_.high.tolist()],
-            "covariance": self.covariance_.tolist(),
-            "frame": self.frame_type_ is not None,
-            "loss": self.loss_,
-            "steps": self.n_iter_,
-        }
+    def to_header(self) -> "ModelHeader":
+        """All but the fields."""
+        check_is_fitted(self)
+        seed = self.random_state
+        return ModelHeader(
+            recipe=self.recipe_,
+            random_state=int(seed) if isinstance(seed, Integral) else None,
+            columns=int(self.n_features_in_),
+            names=_names(self),
+            mean=self.standardiser_.mean.tolist(),
+            scale=self.standardiser_.scale.tolist(),
+            box=(self.box_.low.tolist(), self.box_.high.tolist()),
+            covariance=self.covariance_.tolist(),
+            frame=self.frame_type_ is not None,
+            loss=float(self.loss_),
+            steps=int(self.n_iter_),
+        )
 
     @classmethod
-    def from_meta(cls, field: model.Field, meta: dict[str, Any]) -> "BellmanDiffusion":
-        """A model from its fields and what `to_meta` gave."""
-        loaded = cls(**meta["params"])
-        loaded._restore(field, meta)
+    def from_header(cls, field: model.Field, header: "ModelHeader") -> "BellmanDiffusion":
+        """A model from its fields and what `to_header` gave."""
+        loaded = cls(header.recipe, random_state=header.random_state)
+        loaded._restore(field, header)
         return loaded
 
-    def _restore(self, field: model.Field, meta: dict[str, Any]) -> None:
+    def _restore(self, field: model.Field, header: "ModelHeader") -> None:
         self.field_ = field
-        self.recipe_ = Recipe(**meta["recipe"])
-        self.n_features_in_ = meta["columns"]
-        if meta["names"] is not None:
-            self.feature_names_in_ = np.asarray(meta["names"], dtype=object)
-        self.standardiser_ = Standardiser(np.asarray(meta["mean"]), np.asarray(meta["scale"]))
-        self.box_ = Box(*(np.asarray(side) for side in meta["box"]))
-        self.covariance_ = np.asarray(meta["covariance"], np.float32)
+        self.recipe_ = header.recipe
+        self.n_features_in_ = header.columns
+        if header.names is not None:
+            self.feature_names_in_ = np.asarray(header.names, dtype=object)
+        self.standardiser_ = Standardiser(np.asarray(header.mean), np.asarray(header.scale))
+        self.box_ = Box(*(np.asarray(side) for side in header.box))
+        self.covariance_ = np.asarray(header.covariance, np.float32)
         self.train_rows_ = None
-        self.frame_type_ = _pandas_frame() if meta["frame"] else None
-        self.loss_ = meta["loss"]
-        self.n_iter_ = meta.get("steps", self.recipe_.max_iter)
+        self.frame_type_ = _pandas_frame() if header.frame else None
+        self.loss_ = header.loss
+        self.n_iter_ = header.steps
 
     def _resolve(self) -> Recipe:
-        names = Recipe.__dataclass_fields__
-        return resolve(self.preset, {name: getattr(self, name) for name in names})
+        return make_recipe(self.preset, **{name: getattr(self, name) for name in _CHANGED})
 
     def _resolve_sampler(self) -> Recipe:
         """The fitted recipe with the sampler's settings as they are now: no new fit is needed."""
-        changes = {name: getattr(self, name) for name in SAMPLER_SETTINGS}
-        recipe = change(self.recipe_, changes)
+        now = self._resolve()
+        recipe = replace(self.recipe_, **{name: getattr(now, name) for name in SAMPLER_SETTINGS})
         _check_sampler(recipe, self.n_features_in_)
         return recipe
 
     def _fit_seed(self) -> int:
-        """The seed of a fit; a run that goes on without a seed of its own takes the run's."""
+        """The seed of a fit; a run that continues without a seed of its own takes the run's."""
         if self.random_state is None and self.run_dir is not None:
             started = read_config(self.run_dir)
             if started is not None and isinstance(started.get("seed"), int):
@@ -392,7 +341,7 @@ sigma_min, sigma_max, group_size
         return jax.random.key(check_random_state(chosen).randint(_MAX_SEED))
 
     def _start_covariance(self) -> Float[np.ndarray, "dim dim"]:
-        """Of the law that paths start from: at the largest noise level the data is nearly normal."""
+        """Of the paths' starts: at the largest noise level the data is nearly normal."""
         unit = np.eye(self.n_features_in_, dtype=np.float32)
         if isinstance(self.field_, AbstractNoiseField):
             return self.covariance_ + np.float32(self.field_.sigma_max**2) * unit
@@ -453,11 +402,26 @@ def _check_sampler(recipe: Recipe, dim: int) -> None:
         )
 
 
-def saved_structure(meta: dict[str, Any]) -> model.Field:
-    """Fields of the saved structure, to be filled with the saved arrays."""
-    recipe = Recipe(**meta["recipe"])
-    covariance = jnp.eye(meta["columns"])
-    return eqx.filter_eval_shape(model.build_field, recipe, covariance, jax.random.key(0))
+class ModelHeader(Header, frozen=True, kw_only=True):
+    """A fitted model but for its fields."""
+
+    recipe: Recipe
+    random_state: int | None
+    columns: int
+    names: list[str] | None
+    mean: list[float]
+    scale: list[float]
+    box: tuple[list[float], list[float]]
+    covariance: list[list[float]]
+    frame: bool
+    """Whether it was fitted to a data frame."""
+    loss: float
+    steps: int
+
+    def structure(self) -> model.Field:
+        """Fields of the saved structure, to be filled with the saved arrays."""
+        covariance = jnp.eye(self.columns)
+        return eqx.filter_eval_shape(model.build_field, self.recipe, covariance, jax.random.key(0))
 
 
 def _names(estimator: BellmanDiffusion) -> list[str] | None:
@@ -476,9 +440,3 @@ def _pandas_frame() -> Any:
     except ImportError:
         return None
     return DataFrame
-
-
-def _plain(value: Any) -> bool | int | float | str | None:
-    """A setting as JSON can hold it; None for what cannot be kept (a RandomState, a path object)."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if isinstance(value, bool | int | float | str) else None

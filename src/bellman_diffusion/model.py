@@ -60,21 +60,20 @@ def build_kernel(recipe: Recipe) -> AbstractKernel:
     """The kernel κ."""
     if recipe.kernel == "isotropic":
         return IsotropicKernel()
-    return SlicedKernel(recipe.slice_law, recipe.unit_slices)
+    return SlicedKernel(recipe.slice_distribution, recipe.unit_slices)
 
 
 def build_objective(recipe: Recipe) -> AbstractObjective:
     """The loss."""
     if recipe.objective == "denoising":
         return _denoising(recipe)
-    trace = ExactTrace() if recipe.objective == "exact-trace" else SlicedTrace(recipe.slice_law)
+    trace = (
+        ExactTrace()
+        if recipe.objective == "exact-trace"
+        else SlicedTrace(recipe.slice_distribution)
+    )
     return FieldMatching(
-        build_kernel(recipe),
-        trace,
-        recipe.epsilon,
-        recipe.pairs,
-        recipe.n_slices,
-        recipe.jitter,
+        build_kernel(recipe), trace, recipe.epsilon, recipe.pairs, recipe.n_slices, recipe.jitter
     )
 
 
@@ -94,7 +93,7 @@ def build_field(recipe: Recipe, covariance: Float[Array, "dim dim"], key: Key[Ar
         width=recipe.width,
         depth=recipe.depth,
         n_frequencies=recipe.n_frequencies,
-        waves=recipe.waves,
+        fourier_features=recipe.fourier_features,
     )
 
 
@@ -134,7 +133,7 @@ def scalar_is_density(recipe: Recipe, dim: int) -> bool:
     if recipe.kernel == "isotropic":
         return True
     # In one dimension a direction of length 1 is ±1, and the projection is x itself.
-    return dim == 1 and recipe.slice_law != "gaussian"
+    return dim == 1 and recipe.slice_distribution != "gaussian"
 
 
 def covariance_of(data: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "dim dim"]:
@@ -249,7 +248,7 @@ def _denoising(recipe: Recipe) -> DenoisingMatching:
 
 
 def _schedule(recipe: Recipe) -> Schedule:
-    return Schedule(recipe.learning_rate, recipe.constant_rate, average_decay=recipe.average_decay)
+    return Schedule(recipe.learning_rate, recipe.constant_rate, ema_decay=recipe.ema_decay)
 
 
 def _pad(data: Float[np.ndarray, "rows dim"]) -> tuple[Float[Array, "capacity dim"], int]:

@@ -2,18 +2,21 @@
 
 `paper` is Algorithms 1 and 2 with the right constants. `default` is what worked best: denoising field
 matching, fields conditioned on the noise level, annealed dynamics. The paper leaves open the widths,
-the batch, the learning rate and the slice law; those of the `paper` preset are ours.
+the batch, the learning rate and the distribution of the slices; those of the `paper` preset are ours.
+
+Settings are declared here, and checked here: a `Recipe` that exists is one that can be run.
 """
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.fields import Waves
-from bellman_diffusion.matching import SliceLaw
+from bellman_diffusion.fields import FourierFeatures
+from bellman_diffusion.matching import SliceDistribution
 
 Preset = Literal["default", "paper"]
 
@@ -30,15 +33,15 @@ class Recipe:
     """Hidden layers."""
     n_frequencies: int = 16
     """Fourier features of x, or of each coordinate of it (noise-conditional fields only)."""
-    waves: Waves = "random"
-    """Fourier features along random directions, or along the axes, where data stand on a grid."""
+    fourier_features: FourierFeatures = "random"
+    """Along random directions, or along the axes, for data on a grid."""
 
     objective: Literal["denoising", "sliced-trace", "exact-trace"] = "denoising"
     """Denoising regression, or the paper's losses with a sliced or an exact trace."""
     kernel: Literal["sliced", "isotropic"] = "sliced"
     """A Gaussian of a random projection, or of all coordinates."""
-    slice_law: SliceLaw = "sphere"
-    """The law of the directions v and w."""
+    slice_distribution: SliceDistribution = "sphere"
+    """Of the directions v and w."""
     unit_slices: bool = True
     """Scale w to length 1, so that epsilon means the same in every dimension."""
     epsilon: float = 1.0
@@ -69,8 +72,8 @@ class Recipe:
     """Adam's largest rate."""
     constant_rate: bool = False
     """Keep the rate; otherwise warm up and fall to zero along a cosine."""
-    average_decay: float = 0.998
-    """Memory of the running average of the weights that is used in the end; 0 for none."""
+    ema_decay: float = 0.998
+    """Decay of the running average of the weights that is used in the end; 0 for none."""
 
     dynamics: Literal["annealed", "euler", "metropolis", "langevin"] = "annealed"
     """The sampler."""
@@ -81,6 +84,12 @@ class Recipe:
     n_corrections: int = 1
     """Steps of dx = g dt + √s dw at each noise level (annealed only)."""
 
+    def __post_init__(self) -> None:
+        """Check every setting, and settings against each other."""
+        for f in fields(self):
+            object.__setattr__(self, f.name, _checked(f.name, getattr(self, f.name)))
+        _check_consistent(self)
+
     def training_config(self) -> dict[str, Any]:
         """What training depends on, as a plain dictionary."""
         return {k: v for k, v in asdict(self).items() if k not in SAMPLER_SETTINGS}
@@ -88,49 +97,12 @@ class Recipe:
 
 SAMPLER_SETTINGS = ("dynamics", "n_steps", "step_size", "n_corrections")
 
-PRESETS: dict[Preset, Recipe] = {
-    "default": Recipe(),
-    "paper": Recipe(
-        field="pair",
-        objective="sliced-trace",
-        slice_law="rademacher",
-        unit_slices=False,
-        epsilon=0.1,
-        pairs="matched",
-        max_iter=6000,
-        learning_rate=1e-3,
-        constant_rate=True,
-        average_decay=0.0,
-        dynamics="euler",
-        n_steps=300,
-        step_size=0.1,
-    ),
-}
-
-_HINTS = get_type_hints(Recipe)
 # Numbers that may be 0; all others must be above it.
-_ZERO_ALLOWED = {"n_frequencies", "average_decay", "kernel_growth", "n_corrections", "jitter"}
-
-
-def resolve(preset: Any, overrides: dict[str, Any]) -> Recipe:
-    """The preset with the given settings changed; `None` keeps the preset's value."""
-    if not isinstance(preset, str) or preset not in PRESETS:
-        raise InvalidInputError(
-            f"unknown preset {preset!r}; choose one of {', '.join(map(repr, PRESETS))}"
-        )
-    return change(PRESETS[preset], overrides)
-
-
-def change(recipe: Recipe, overrides: dict[str, Any]) -> Recipe:
-    """The recipe with the given settings changed and checked; `None` keeps a value."""
-    changes = {name: value for name, value in overrides.items() if value is not None}
-    recipe = replace(recipe, **{k: _checked(k, v) for k, v in changes.items()})
-    _check_consistent(recipe)
-    return recipe
+_ZERO_ALLOWED = {"n_frequencies", "ema_decay", "kernel_growth", "n_corrections", "jitter"}
 
 
 def _checked(name: str, value: Any) -> Any:
-    hint = _HINTS[name]
+    hint = _hints()[name]
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise InvalidInputError(f"{name} must be one of {get_args(hint)}, not {value!r}")
@@ -172,5 +144,46 @@ def _check_consistent(recipe: Recipe) -> None:
         raise InvalidInputError(
             f"sigma_min={recipe.sigma_min} is above sigma_max={recipe.sigma_max}"
         )
-    if recipe.average_decay >= 1:
-        raise InvalidInputError(f"average_decay must be below 1, not {recipe.average_decay}")
+    if recipe.ema_decay >= 1:
+        raise InvalidInputError(f"ema_decay must be below 1, not {recipe.ema_decay}")
+
+
+@lru_cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Recipe)
+
+
+PRESETS: dict[Preset, Recipe] = {
+    "default": Recipe(),
+    "paper": Recipe(
+        field="pair",
+        objective="sliced-trace",
+        slice_distribution="rademacher",
+        unit_slices=False,
+        epsilon=0.1,
+        pairs="matched",
+        max_iter=6000,
+        learning_rate=1e-3,
+        constant_rate=True,
+        ema_decay=0.0,
+        dynamics="euler",
+        n_steps=300,
+        step_size=0.1,
+    ),
+}
+
+
+def make_recipe(preset: Any = "default", **changes: Any) -> Recipe:
+    """A preset or a recipe with some settings changed; `None` keeps a value."""
+    if isinstance(preset, str) and preset in PRESETS:
+        preset = PRESETS[preset]
+    if not isinstance(preset, Recipe):
+        raise InvalidInputError(
+            f"unknown preset {preset!r}; choose {', '.join(map(repr, PRESETS))}, or give a Recipe"
+        )
+    unknown = [name for name in changes if name not in Recipe.__dataclass_fields__]
+    if unknown:
+        raise InvalidInputError(
+            f"there is no setting {unknown[0]!r}; there are {', '.join(Recipe.__dataclass_fields__)}"
+        )
+    return replace(preset, **{name: v for name, v in changes.items() if v is not None})

@@ -13,9 +13,9 @@ from bellman_diffusion.agents.algorithms.bellman import BellmanFields, spread
 from bellman_diffusion.agents.algorithms.c51 import share_between_neighbours
 from bellman_diffusion.agents.algorithms.quantile import quantile_huber
 from bellman_diffusion.agents.config import AgentConfig
-from bellman_diffusion.agents.networks import Reader, Scaling
+from bellman_diffusion.returns.networks import Reader, Scaling
 from bellman_diffusion.agents.replay import Transition
-from bellman_diffusion.agents.support import Support
+from bellman_diffusion.returns.support import Support
 from bellman_diffusion.errors import InvalidInputError
 
 READER = Reader((3,), 0)

@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellman_diffusion.agents.environments import (
+from bellman_diffusion.environments import (
     EnvSpec,
     HostEnvironments,
     JaxEnvironment,
     find_environment,
 )
-from bellman_diffusion.agents.environments.base import EnvState
-from bellman_diffusion.agents.networks import Reader
-from bellman_diffusion.bellman.tables import finite_mdp
+from bellman_diffusion.environments.base import EnvState
+from bellman_diffusion.returns.networks import Reader
+from bellman_diffusion.environments.transition_tables import finite_mdp
 from bellman_diffusion.errors import InvalidInputError
 
 

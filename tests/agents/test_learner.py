@@ -13,16 +13,16 @@ from scipy.stats import norm
 
 from bellman_diffusion.agents.algorithms import make_algorithm
 from bellman_diffusion.agents.config import AgentConfig
-from bellman_diffusion.agents.environments.base import EnvSpec, JaxEnvironment
-from bellman_diffusion.agents.judge import Judged, judge_laws
+from bellman_diffusion.environments.base import EnvSpec, JaxEnvironment
+from bellman_diffusion.agents.evaluation import Judged, judge_laws
 from bellman_diffusion.agents.learner import JaxLearner, Learner
 from bellman_diffusion.agents.make import make_learner
-from bellman_diffusion.agents.networks import Reader
+from bellman_diffusion.returns.networks import Reader
 from bellman_diffusion.agents.registry import ENVIRONMENTS, default_config
 from bellman_diffusion.agents.risk import Risk
 from bellman_diffusion.agents.train import make_train, train_agents
-from bellman_diffusion.bellman.mixture import MixtureReturn
-from bellman_diffusion.bellman.tabulated import TabulatedReturn
+from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.tabulated import TabulatedReturn
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.training import NoProgress, RunFolder
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bellman_diffusion.agents.replay import Rows, empty_replay, sample, store
-from bellman_diffusion.agents.support import Support, first_support, grown
+from bellman_diffusion.returns.support import Support, first_support, grown
 
 CAPACITY, N_ENVS, GAMMA = 12, 2, 0.9
 

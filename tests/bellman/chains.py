@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bellman_diffusion.bellman.mdp import FiniteMDP
+from bellman_diffusion.returns.mdp import FiniteMDP
 
 
 def chain_of_table(table, start=None):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.scipy.stats import norm
 
-from bellman_diffusion.bellman.backup import Backup
+from bellman_diffusion.returns.backup import Backup
 
 X = jnp.linspace(-12, 12, 6001)
 STEP = float(X[1] - X[0])

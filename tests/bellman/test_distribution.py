@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bellman_diffusion.bellman.basis import GaussianBasis
-from bellman_diffusion.bellman.joint import JointReturn
-from bellman_diffusion.bellman.mixture import MixtureReturn
-from bellman_diffusion.bellman.tabulated import TabulatedReturn
+from bellman_diffusion.returns.basis import GaussianBasis
+from bellman_diffusion.returns.joint import JointReturn
+from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.tabulated import TabulatedReturn
 from bellman_diffusion.errors import InvalidInputError
 
 BASIS = GaussianBasis.on_interval(-2, 3, 6, sigma=0.6)

@@ -7,13 +7,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from bellman_diffusion.bellman.basis import GaussianBasis
-from bellman_diffusion.bellman.dynamic_programming import solve
-from bellman_diffusion.bellman.joint import JointReturn
-from bellman_diffusion.bellman.mdp import mean_return, optimal_policy, second_moment
-from bellman_diffusion.bellman.projection import BasisProjection, CategoricalProjection
-from bellman_diffusion.bellman.reference import atoms_at_the_end
-from bellman_diffusion.bellman.tables import finite_mdp
+from bellman_diffusion.returns.basis import GaussianBasis
+from bellman_diffusion.planning.exact import solve
+from bellman_diffusion.returns.joint import JointReturn
+from bellman_diffusion.returns.mdp import mean_return, optimal_policy, second_moment
+from bellman_diffusion.returns.projection import BasisProjection, CategoricalProjection
+from bellman_diffusion.returns.reference import atoms_at_the_end
+from bellman_diffusion.environments.transition_tables import finite_mdp
 from bellman_diffusion.errors import BellmanError, InvalidInputError
 from tests.bellman.chains import random_chain, two_state_law, two_states
 

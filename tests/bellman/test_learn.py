@@ -9,25 +9,25 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellman_diffusion.bellman.basis import GaussianBasis
-from bellman_diffusion.bellman.judge import against_returns
-from bellman_diffusion.bellman.learn import LearnSettings, cut_off, find_support, learn, new_field
+from bellman_diffusion.returns.basis import GaussianBasis
+from bellman_diffusion.planning.evaluation import against_returns
+from bellman_diffusion.planning.learning import LearnSettings, cut_off, find_support, learn, new_field
 from bellman_diffusion.bellman.losses import Batch, algorithm_3_loss, cramer_loss
-from bellman_diffusion.bellman.mixture import MixtureReturn
-from bellman_diffusion.bellman.observations import Encoder, from_index, row_size, to_row
-from bellman_diffusion.bellman.planner import Planner
-from bellman_diffusion.bellman.planning import PlanSettings, plan
-from bellman_diffusion.bellman.policies import load_policy
-from bellman_diffusion.bellman.projection import BasisProjection, CategoricalProjection
+from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.observations import Encoder, from_index, row_size, to_row
+from bellman_diffusion.planning.planner import Planner
+from bellman_diffusion.planning.plan import PlanSettings, plan
+from bellman_diffusion.planning.policies import load_policy
+from bellman_diffusion.returns.projection import BasisProjection, CategoricalProjection
 from bellman_diffusion.bellman.target import BellmanTarget
-from bellman_diffusion.bellman.transitions import (
+from bellman_diffusion.planning.transitions import (
     Returns,
     Transitions,
     collect,
     known_returns,
     sample_chain,
 )
-from bellman_diffusion.bellman.whitening import Whitening
+from bellman_diffusion.returns.whitening import Whitening
 from bellman_diffusion.errors import CheckpointError, InvalidInputError
 from bellman_diffusion.training import NoProgress, RunFolder
 from tests.bellman.chains import two_states

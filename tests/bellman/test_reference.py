@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 from scipy.stats import norm
 
-from bellman_diffusion.bellman.mdp import (
+from bellman_diffusion.returns.mdp import (
     FiniteMDP,
     check_gamma,
     mean_return,
@@ -15,13 +15,13 @@ from bellman_diffusion.bellman.mdp import (
     random_policy,
     second_moment,
 )
-from bellman_diffusion.bellman.reference import (
-    CharacteristicLaw,
+from bellman_diffusion.returns.reference import (
+    CharacteristicReference,
     atoms_at_the_end,
     return_bounds,
     rewards_only_at_the_end,
 )
-from bellman_diffusion.bellman.tables import blackjack, finite_mdp
+from bellman_diffusion.environments.transition_tables import blackjack, finite_mdp
 from bellman_diffusion.errors import InvalidInputError
 from tests.bellman.chains import chain_of_table, random_chain, two_state_law, two_states
 
@@ -34,7 +34,7 @@ def frozen_lake(gamma=0.99, **options):
 @pytest.mark.parametrize("gamma", [0.9, 1.0])
 def test_characteristic_law_is_that_of_the_unrolled_two_state_chain(gamma):
     atoms, probabilities = two_state_law(gamma)
-    law = CharacteristicLaw(two_states(), gamma, sigma=0.2)
+    law = CharacteristicReference(two_states(), gamma, sigma=0.2)
     x = np.linspace(0, 12, 200)
     truth = probabilities @ norm.cdf((x[None] - atoms[:, None]) / 0.2)
     assert np.allclose(law.cdf(x)[0], truth, atol=1e-7)
@@ -46,7 +46,7 @@ def test_characteristic_law_is_that_of_the_unrolled_two_state_chain(gamma):
 def test_atoms_and_characteristic_function_agree_on_frozen_lake(gamma):
     chain = frozen_lake(gamma)
     x = np.linspace(-0.2, 1.2, 300)
-    law = CharacteristicLaw(chain, gamma, sigma=0.05)
+    law = CharacteristicReference(chain, gamma, sigma=0.05)
     assert rewards_only_at_the_end(chain)
     assert np.allclose(law.cdf(x), atoms_at_the_end(chain, gamma).cdf(x, 0.05), atol=1e-7)
 
@@ -154,7 +154,7 @@ def test_blackjack_table_gives_the_mean_reward_of_simulated_games(sab, natural):
 def test_random_chains_agree_with_simulation():
     """W1 between the characteristic law and 20,000 simulated returns below 0.03 deviations' worth."""
     chain, gamma = random_chain(3), 0.8
-    law = CharacteristicLaw(chain, gamma, sigma=0.05)
+    law = CharacteristicReference(chain, gamma, sigma=0.05)
     rng = np.random.default_rng(0)
     returns = np.array([simulate(chain, gamma, rng) for _ in range(20_000)])
     x = np.linspace(law.low, law.high, 2000)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bellman_diffusion.bellman.mdp import mean_return, random_policy
-from bellman_diffusion.bellman.reference import atoms_at_the_end
+from bellman_diffusion.returns.mdp import mean_return, random_policy
+from bellman_diffusion.returns.reference import atoms_at_the_end
 from bellman_diffusion.experiments.frozenlake import trajectory
 from bellman_diffusion.experiments.linearity import LinearitySettings, run_linearity
 from bellman_diffusion.experiments.maze_chain import WAYS, ChainSettings, maze, run_chain

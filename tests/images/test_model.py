@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from bellman_diffusion.cli.main import app
 from bellman_diffusion.errors import CheckpointError, InvalidInputError
 from bellman_diffusion.images.model import ImageModel, ImageSettings
-from bellman_diffusion.report.image_figures import tile
-from bellman_diffusion.report.image_report import nearest_images
+from bellman_diffusion.render.image_grid import tile
+from bellman_diffusion.render.image_page import nearest_images
 
 TINY = ImageSettings(latent_dim=2, vae_steps=100, latent_steps=100)
 

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellman_diffusion import BellmanDiffusion
-from bellman_diffusion.bellman.environments import make_env
-from bellman_diffusion.bellman.planner import Planner
-from bellman_diffusion.bellman.planning import PlanSettings, plan
-from bellman_diffusion.bellman.policies import tabular_policy
-from bellman_diffusion.bellman.tables import finite_mdp
+from bellman_diffusion.environments.make import make_env
+from bellman_diffusion.planning.planner import Planner
+from bellman_diffusion.planning.plan import PlanSettings, plan
+from bellman_diffusion.planning.policies import tabular_policy
+from bellman_diffusion.environments.transition_tables import finite_mdp
 from bellman_diffusion.cli import main
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.images.model import ImageModel, ImageSettings

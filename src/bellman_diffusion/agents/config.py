@@ -1,7 +1,7 @@
 """All settings of an agent's training, in one place."""
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bellman_diffusion.agents.risk import Risk
@@ -16,7 +16,7 @@ class AgentConfig:
     env_options: dict[str, Any] = field(default_factory=dict, hash=False)
     """Arguments of the environment, as `gymnasium.make` takes them."""
     algo: str = "bellman"
-    """bellman, bellman-paper, c51, qr-dqn, dqn, or a name that was registered."""
+    """bellman, bellman-cramer, bellman-paper, c51, qr-dqn, dqn, or a name that was registered."""
     steps: int = 50_000
     """Environment steps of each seed."""
     gamma: float = 0.99
@@ -24,9 +24,9 @@ class AgentConfig:
     """What actions are chosen by: mean, cvar:0.1, quantile:0.25, above:10."""
 
     n_outputs: int = 31
-    """Functions, atoms or quantiles of each action's return."""
+    """Basis functions, atoms or quantiles of each action's return."""
     sigma: float | None = None
-    """bellman: the smoothing of the return, in spacings of its functions; see `smoothing`."""
+    """bellman: the smoothing of the return, in spacings of its nodes; see `smoothing`."""
     support: tuple[float, float] | None = None
     """The range of returns; found and grown where it is not given."""
 
@@ -41,7 +41,7 @@ class AgentConfig:
     max_grad_norm: float = 10.0
 
     n_envs: int = 1
-    """Environments that each seed steps side by side."""
+    """Environments that each seed steps in parallel."""
     steps_per_round: int = 10
     """Environment steps between two rounds of updates."""
     updates_per_round: int = 4
@@ -50,22 +50,22 @@ class AgentConfig:
     replay: int = 100_000
     """Transitions that are kept."""
     n_step: int = 5
-    """Rewards summed before what follows is looked up."""
+    """n of the n-step return."""
     double: bool = False
-    """Choose the following action with the learned network, not with its slow copy."""
+    """Choose the next action with the learned network, not with the target network."""
     target_every: int = 0
-    """Updates after which the slow copy becomes the learned network; 0 for a soft target."""
+    """Updates after which the target network becomes the learned network; 0 for a soft target."""
     target_rate: float = 0.01
-    """Share by which a soft target moves at each update."""
+    """Share by which a soft target network moves at each update."""
     epsilon_start: float = 1.0
     epsilon_end: float = 0.02
     epsilon_steps: int = 5_000
     """Steps over which the share of random actions falls."""
-    average: float = 0.0
-    """Memory of the weights' running average that acts when judged; 0 for the last weights."""
+    ema_decay: float = 0.0
+    """Decay of the running average of the weights that acts in evaluations; 0 for the last weights."""
 
     eval_every: int = 1_000
-    """Steps between two judgements by greedy episodes."""
+    """Steps between two evaluations by greedy episodes."""
     eval_episodes: int = 20
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class AgentConfig:
 
     @property
     def rounds_per_chunk(self) -> int:
-        """Rounds of steps and updates between two judgements."""
+        """Rounds of steps and updates between two evaluations."""
         return self.eval_every // self.steps_per_round
 
     @property
@@ -88,7 +88,7 @@ class AgentConfig:
 
         A weight between two nodes cannot be put on them with less variance than t(1 − t) ≤ 1/4, and the
         noise that a backup must add is (1 − γ²ⁿ)σ². A tenth of the nodes is the most that it may take.
-        Who chooses by risk needs sharp tails more than exact variances: one node.
+        An agent that chooses by risk needs sharp tails more than exact variances: one node.
         """
         if self.sigma is not None:
             return self.sigma
@@ -100,17 +100,6 @@ class AgentConfig:
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "AgentConfig":
-        """What `to_json` gave, after a round through JSON."""
-        known = {f.name for f in fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise InvalidInputError(f"unknown settings: {', '.join(unknown)}")
-        lists: dict[str, Any] = {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
-        settings: dict[str, Any] = values | lists
-        return cls(**settings)
 
 
 def _check(c: AgentConfig) -> None:
@@ -132,7 +121,7 @@ def _check(c: AgentConfig) -> None:
     _require(c.n_outputs >= 3, f"n_outputs is {c.n_outputs}: at least 3 are needed")
     _require(c.sigma is None or c.sigma > 0, f"sigma is {c.sigma}: it must be positive")
     _require(c.learning_rate > 0, f"learning_rate is {c.learning_rate}: it must be positive")
-    _require(0 <= c.average < 1, f"average is {c.average}: it must be in [0, 1)")
+    _require(0 <= c.ema_decay < 1, f"ema_decay is {c.ema_decay}: it must be in [0, 1)")
     _require(0 < c.target_rate <= 1, f"target_rate is {c.target_rate}: it must be in (0, 1]")
     for name in ("epsilon_start", "epsilon_end", "learning_rate_end"):
         _require(0 <= getattr(c, name) <= 1, f"{name} is {getattr(c, name)}: give 0 to 1")

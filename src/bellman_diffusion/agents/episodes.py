@@ -1,4 +1,4 @@
-"""Greedy episodes of a trained agent: their returns, or one of them frame by frame."""
+"""Greedy episodes of a trained agent: their returns, or one of them step by step."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -10,13 +10,14 @@ import numpy as np
 from jaxtyping import Float
 
 from bellman_diffusion.agents.agent import Agent
-from bellman_diffusion.agents.environments import HostEnvironments, JaxEnvironment
-from bellman_diffusion.agents.environments.gymnax_env import CLASSIC, gymnax_name
-from bellman_diffusion.agents.learner import JaxLearner
-from bellman_diffusion.agents.make import make_learner
+from bellman_diffusion.agents.host_program import greedy_episodes
+from bellman_diffusion.agents.jax_learner import JaxLearner
+from bellman_diffusion.agents.make import make_jax_learner, make_learner
+from bellman_diffusion.environments import HostEnvironments
+from bellman_diffusion.environments.gymnax_env import CLASSIC, gymnax_name
 from bellman_diffusion.errors import InvalidInputError
 
-# Other episodes than those of training and of its judgements.
+# Other episodes than those of training and of its evaluations.
 _PURPOSE = 2
 
 
@@ -30,30 +31,25 @@ class Moment(NamedTuple):
     """From 0 on."""
     reward: float
     terminated: bool
-    """Whether nothing follows; an episode that was cut off would have gone on."""
+    """Whether the episode ends here; one that was cut off would have gone on."""
 
 
 def greedy_returns(agent: Agent, episodes: int, seed: int = 0) -> Float[np.ndarray, " episodes"]:
     """Returns without discount, in the environment that the agent was trained on."""
     learner, environment = make_learner(agent.config)
-    if isinstance(environment, JaxEnvironment):
-        whole = JaxLearner(learner, environment)
-        key, run_key = jax.random.split(jax.random.key(seed))
-        start = jax.vmap(environment.reset)(jax.random.split(key, episodes))
-        follow = jax.jit(lambda n, f, s: whole.follow(run_key, n, f, s, gamma=1.0))
-        return np.asarray(follow(agent.network, agent.frame, start), float)
-    judges = HostEnvironments(environment, learner.reader, (seed,), episodes, _PURPOSE)
-    greedy = jax.jit(learner.greedy)
-    total, over = np.zeros(episodes), np.zeros(episodes, bool)
-    for _ in range(environment.longest):
-        if over.all():
-            break
-        actions = np.asarray(greedy(agent.network, agent.frame, judges.observation[0]))
-        seen = judges.step(actions[None])
-        total += np.where(over, 0.0, seen.reward[0])
-        over |= seen.ended[0] > 0
-    judges.close()
-    return total
+    if environment.jitted is not None:
+        whole = JaxLearner(learner, environment.jitted)
+        run = jax.jit(whole.greedy_returns, static_argnums=3)
+        key = jax.random.key(seed)
+        return np.asarray(run(key, agent.network, agent.normalisation, episodes), float)
+    envs = HostEnvironments(environment.spec, learner.encoder, (seed,), episodes, _PURPOSE)
+    greedy = eqx.filter_jit(jax.vmap(learner.greedy, in_axes=(None, None, 0)))
+    longest = environment.spec.longest
+    found = greedy_episodes(
+        envs, lambda o: greedy(agent.network, agent.normalisation, jnp.asarray(o)), longest
+    )
+    envs.close()
+    return found[0]
 
 
 def play(agent: Agent, seed: int = 0, most: int = 1000) -> Iterator[Moment]:
@@ -82,8 +78,7 @@ def play(agent: Agent, seed: int = 0, most: int = 1000) -> Iterator[Moment]:
 
 def _play_board(agent: Agent, seed: int, most: int) -> Iterator[Moment]:
     """MinAtar: the observation is the picture."""
-    _, environment = make_learner(agent.config)
-    assert isinstance(environment, JaxEnvironment)
+    environment = make_jax_learner(agent.config).environment
     step = eqx.filter_jit(environment.step)
     key = jax.random.key(seed)
     state, observation = environment.reset(key)

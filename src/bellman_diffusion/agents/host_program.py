@@ -1,6 +1,7 @@
 """Chunks of the learner with environments that the host steps, for all seeds."""
 
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -8,28 +9,29 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from bellman_diffusion.agents.config import AgentConfig
-from bellman_diffusion.agents.environments import EnvSpec, HostEnvironments
 from bellman_diffusion.agents.learner import LearnerState, round_key
 from bellman_diffusion.agents.make import make_learner
 from bellman_diffusion.agents.replay import Rows
+from bellman_diffusion.environments import HostEnvironments
 
-# Episodes for judging are started with other seeds than those for learning.
-_JUDGING = 1
+# Evaluation episodes are started with other seeds than those for learning.
+_EVALUATION = 1
 
 
 class HostProgram:
     """The same steps as in the jitted program: act, step, keep, learn."""
 
     def __init__(self, config: AgentConfig, seeds: tuple[int, ...]) -> None:
-        learner, spec = make_learner(config)
-        assert isinstance(spec, EnvSpec)
-        c = config
+        learner, environment = make_learner(config)
+        c, spec = config, environment.spec
         self._learner, self._config, self._seeds = learner, c, seeds
-        self._envs = HostEnvironments(spec, learner.reader, seeds, c.n_envs)
-        self._judges = HostEnvironments(spec, learner.reader, seeds, c.eval_episodes, _JUDGING)
+        self._envs = HostEnvironments(spec, learner.encoder, seeds, c.n_envs)
+        self._eval_envs = HostEnvironments(
+            spec, learner.encoder, seeds, c.eval_episodes, _EVALUATION
+        )
         self._keys = jax.vmap(jax.random.key)(np.asarray(seeds, np.uint32))
         self._memory = None
         self._jitted = _jitted(config)
@@ -42,11 +44,11 @@ class HostProgram:
         state = state._replace(actors=self._memory)
         # One call of each compiles it; what they give is not used.
         copied = jax.tree.map(jnp.copy, state._replace(actors=None))
-        jax.block_until_ready(self._jitted.absorb(self._keys, copied, self._no_rows(), 0))
-        acting = (state.network, state.frame)
+        jax.block_until_ready(self._jitted.learn(self._keys, copied, self._no_rows(), 0))
+        acting = (state.network, state.normalisation)
         jax.block_until_ready(self._jitted.greedy(*acting, self._envs.observation))
-        jax.block_until_ready(self._jitted.greedy(*acting, self._judges.observation))
-        jax.block_until_ready(self._jitted.luck(self._keys, 0))
+        jax.block_until_ready(self._jitted.greedy(*acting, self._eval_envs.observation))
+        jax.block_until_ready(self._jitted.exploration(self._keys, 0))
         return state, time.perf_counter() - start
 
     def chunk(
@@ -62,7 +64,7 @@ class HostProgram:
         losses, tally = [], Tally(len(self._seeds), c.n_envs)
         for round_ in range(first, first + c.rounds_per_chunk):
             rows = self._collect(state, round_, tally)
-            state, loss = self._jitted.absorb(self._keys, state, rows, round_)
+            state, loss = self._jitted.learn(self._keys, state, rows, round_)
             losses.append(loss)
         self._memory = self._envs.memory()
         figures = {
@@ -70,7 +72,7 @@ class HostProgram:
             "train_return": tally.means(),
             "epsilon": np.full(len(self._seeds), float(self._learner.epsilon(jnp.asarray(step)))),
         }
-        returns = self._judge(state, step)
+        returns = self._evaluate(state, step)
         return state._replace(actors=self._memory), figures, returns
 
     def finish(self, state: LearnerState) -> LearnerState:
@@ -80,55 +82,69 @@ class HostProgram:
     def close(self) -> None:
         """Close the environments."""
         self._envs.close()
-        self._judges.close()
+        self._eval_envs.close()
 
     def _collect(self, state: LearnerState, round_: int, tally: "Tally") -> Rows:
         """One round of steps: arrays over (seed, time, environment)."""
         c = self._config
-        deviates, others = (np.asarray(a) for a in self._jitted.luck(self._keys, round_))
+        explore, others = (np.asarray(a) for a in self._jitted.exploration(self._keys, round_))
         kept: list[tuple[np.ndarray, ...]] = []
         for t in range(c.rows_per_round):
             observation = self._envs.observation.copy()
             actions = others[:, t]
-            if not deviates[:, t].all():
-                best = np.asarray(self._jitted.greedy(state.network, state.frame, observation))
-                actions = np.where(deviates[:, t], actions, best)
+            if not explore[:, t].all():
+                best = np.asarray(
+                    self._jitted.greedy(state.network, state.normalisation, observation)
+                )
+                actions = np.where(explore[:, t], actions, best)
             step = self._envs.step(actions)
             tally.add(step.reward, step.ended)
             kept.append((observation, actions, *step))
         stacked = [np.stack(column, axis=1) for column in zip(*kept, strict=True)]
-        observation, action, following, reward, terminated, ended = stacked
-        return Rows(observation, action.astype(np.int32), reward, following, terminated, ended)
+        observation, action, next_observation, reward, terminated, ended = stacked
+        return Rows(
+            observation, action.astype(np.int32), reward, next_observation, terminated, ended
+        )
 
-    def _judge(self, state: LearnerState, step: int) -> np.ndarray:
+    def _evaluate(self, state: LearnerState, step: int) -> np.ndarray:
         """The mean return of greedy episodes of each seed."""
-        judges = self._judges
-        judges.start_again(step)
-        shape = judges.observation.shape[:2]
-        total, over = np.zeros(shape), np.zeros(shape, bool)
-        while not over.all():
-            actions = np.asarray(
-                self._jitted.greedy(state.average, state.frame, judges.observation)
-            )
-            seen = judges.step(actions)
-            total += np.where(over, 0.0, seen.reward)
-            over |= seen.ended > 0
-        return total.mean(axis=1)
+        envs = self._eval_envs
+        envs.start_again(step)
+
+        def act(observation: np.ndarray) -> Any:
+            return self._jitted.greedy(state.ema_network, state.normalisation, observation)
+
+        return greedy_episodes(envs, act, envs.spec.longest).mean(axis=1)
 
     def _no_rows(self) -> Rows:
         c = self._config
         size = (len(self._seeds), c.rows_per_round, c.n_envs)
         numbers = np.zeros(size, np.float32)
-        seen = np.zeros((*size, *self._learner.reader.shape), np.float32)
+        seen = np.zeros((*size, *self._learner.encoder.shape), np.float32)
         return Rows(seen, np.zeros(size, np.int32), numbers, seen, numbers, numbers)
+
+
+def greedy_episodes(
+    envs: HostEnvironments, act: Callable[[np.ndarray], Any], longest: int
+) -> Float[np.ndarray, "seed env"]:
+    """Returns without discount of one episode of each environment, of at most `longest` steps."""
+    shape = envs.observation.shape[:2]
+    total, over = np.zeros(shape), np.zeros(shape, bool)
+    for _ in range(longest):
+        if over.all():
+            break
+        seen = envs.step(np.asarray(act(envs.observation)))
+        total += np.where(over, 0.0, seen.reward)
+        over |= seen.ended > 0
+    return total
 
 
 class Jitted(NamedTuple):
     """The learner's functions over all seeds."""
 
     greedy: Any
-    luck: Any
-    absorb: Any
+    exploration: Any
+    learn: Any
 
 
 @lru_cache(maxsize=8)
@@ -137,27 +153,27 @@ def _jitted(config: AgentConfig) -> Jitted:
     learner, _ = make_learner(config)
     c = config
 
-    def luck(key: Array, round_: Array) -> tuple[Array, Array]:
+    def exploration(key: Array, round_: Array) -> tuple[Array, Array]:
         epsilon = learner.epsilon(round_ * c.steps_per_round)
         key, _ = jax.random.split(round_key(key, round_))
         return learner.random_actions(key, (c.rows_per_round, c.n_envs), epsilon)
 
-    def absorb(
+    def learn(
         key: Array, state: LearnerState, rows: Rows, round_: Array
     ) -> tuple[LearnerState, Array]:
         _, key = jax.random.split(round_key(key, round_))
-        state, figures = learner.absorb(key, state, rows, round_)
+        state, figures = learner.learn(key, state, rows, round_)
         return state, figures["loss"]
 
     return Jitted(
         greedy=eqx.filter_jit(jax.vmap(learner.greedy)),
-        luck=jax.jit(jax.vmap(luck, in_axes=(0, None))),
-        absorb=jax.jit(jax.vmap(absorb, in_axes=(0, 0, 0, None)), donate_argnums=1),
+        exploration=jax.jit(jax.vmap(exploration, in_axes=(0, None))),
+        learn=jax.jit(jax.vmap(learn, in_axes=(0, 0, 0, None)), donate_argnums=1),
     )
 
 
 class Tally:
-    """Returns of the episodes that ended while learning, a mean for each seed."""
+    """Returns of the episodes that ended during training, a mean for each seed."""
 
     def __init__(self, n_seeds: int, n_envs: int) -> None:
         self._running = np.zeros((n_seeds, n_envs))

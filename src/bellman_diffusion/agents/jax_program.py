@@ -11,14 +11,13 @@ from jaxtyping import Array, Key
 
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.devices import SeedGrid
-from bellman_diffusion.agents.environments import JaxEnvironment
-from bellman_diffusion.agents.learner import JaxLearner, LearnerState, Streams
-from bellman_diffusion.agents.make import make_learner
+from bellman_diffusion.agents.learner import LearnerState, Streams
+from bellman_diffusion.agents.make import make_jax_learner
 
 
 def evaluation_key(key: Key[Array, ""], first_round: Array) -> Key[Array, ""]:
-    """The randomness of the judgement after the chunk that starts with this round."""
-    return jax.random.fold_in(Streams.of(key).judging, first_round)
+    """The randomness of the evaluation after the chunk that starts with this round."""
+    return jax.random.fold_in(Streams.of(key).evaluation, first_round)
 
 
 class JaxProgram:
@@ -59,19 +58,17 @@ class JaxProgram:
 
 @lru_cache(maxsize=8)
 def _compile(config: AgentConfig, n_seeds: int, devices: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-    learner, environment = make_learner(config)
-    assert isinstance(environment, JaxEnvironment)
-    whole = JaxLearner(learner, environment)
+    whole = make_jax_learner(config)
     grid = SeedGrid(range(n_seeds), devices)
 
-    def judge(key: Array, state: LearnerState, first: Array) -> Array:
+    def evaluate(key: Array, state: LearnerState, first: Array) -> Array:
         return whole.evaluate(evaluation_key(key, first), state)
 
     keys, first = grid.keys(), jnp.zeros((), jnp.int32)
     init = grid.over_seeds(whole.init).lower(keys).compile()
     state = init(keys)
-    chunk, evaluate = (
+    chunk, evaluation = (
         grid.over_seeds(f, shared=1).lower(keys, state, first).compile()
-        for f in (whole.chunk, judge)
+        for f in (whole.chunk, evaluate)
     )
-    return init, chunk, evaluate
+    return init, chunk, evaluation

@@ -1,4 +1,4 @@
-"""Good settings by environment, each found on seeds that no published figure uses.
+"""Tuned settings by environment, each found on seeds that no published figure uses.
 
 An environment that is not listed gets `AgentConfig`'s own defaults.
 """
@@ -6,8 +6,9 @@ An environment that is not listed gets `AgentConfig`'s own defaults.
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from bellman_diffusion.agents.algorithms import find_algorithm
 from bellman_diffusion.agents.config import AgentConfig
-from bellman_diffusion.agents.environments import WINDY_CLIFF
+from bellman_diffusion.environments import WINDY_CLIFF
 
 
 class Entry(NamedTuple):
@@ -26,12 +27,12 @@ ENVIRONMENTS: dict[str, Entry] = {
             "updates_per_round": 8,
             "epsilon_end": 0.05,
             "n_step": 3,
-            "average": 0.995,
+            "ema_decay": 0.995,
         },
     ),
     "Acrobot-v1": Entry(
         "Rewards of −1 until the goal: long random phase, so that some episode reaches it.",
-        {"steps": 100_000, "epsilon_steps": 20_000, "average": 0.995, "eval_every": 5_000},
+        {"steps": 100_000, "epsilon_steps": 20_000, "ema_decay": 0.995, "eval_every": 5_000},
     ),
     "MountainCar-v0": Entry(
         "The goal is far: exploration lasts for half of the run.",
@@ -39,7 +40,7 @@ ENVIRONMENTS: dict[str, Entry] = {
     ),
     "LunarLander-v3": Entry(
         "Stepped by the host, eight environments a seed, so that a network call serves eight steps; an "
-        "update every two steps and a slow target.",
+        "update every two steps and a slowly moving target network.",
         {
             "steps": 200_000,
             "n_envs": 8,
@@ -53,19 +54,19 @@ ENVIRONMENTS: dict[str, Entry] = {
             "target_rate": 0.005,
             "epsilon_end": 0.05,
             "epsilon_steps": 40_000,
-            "average": 0.995,
+            "ema_decay": 0.995,
             "eval_every": 20_000,
         },
     ),
     "FrozenLake-v1": Entry(
-        "Slippery ice hides what an action does: much exploration, and a slow target.",
+        "Slippery ice hides what an action does: much exploration, and a slowly moving target network.",
         {
             "steps": 100_000,
             "n_step": 1,
             "epsilon_end": 0.1,
             "epsilon_steps": 30_000,
             "target_rate": 0.005,
-            "average": 0.999,
+            "ema_decay": 0.999,
             "eval_every": 5_000,
             "eval_episodes": 100,
         },
@@ -75,14 +76,14 @@ ENVIRONMENTS: dict[str, Entry] = {
         {"steps": 50_000, "n_step": 1, "epsilon_steps": 20_000, "eval_every": 5_000},
     ),
     WINDY_CLIFF: Entry(
-        "The laws must be learned before they can be minded: until then a sure fall looks safest.",
+        "Until the return distributions are learned, a sure fall looks safest: much exploration.",
         {
             "steps": 40_000,
             "n_step": 1,
             "epsilon_end": 0.2,
             "epsilon_steps": 10_000,
             "support": (-40.0, 0.0),
-            "average": 0.995,
+            "ema_decay": 0.995,
             "eval_every": 5_000,
         },
     ),
@@ -111,16 +112,17 @@ for _game in ("Asterix", "Freeway", "SpaceInvaders"):
 def default_config(env_id: str, **changes: Any) -> AgentConfig:
     """The settings of an environment with some of them changed.
 
-    `steps` is rounded up to whole intervals between judgements.
+    `steps` is rounded up to whole intervals between evaluations.
     """
     entry = ENVIRONMENTS.get(_SAME.get(env_id, env_id))
-    settings = (entry.settings if entry else {}) | changes
+    algorithm = find_algorithm(changes.get("algo", AgentConfig.algo))
+    settings = (entry.settings if entry else {}) | dict(algorithm.settings) | changes
     steps = settings.pop("steps", AgentConfig.steps)
     # What is below 1 is refused by `AgentConfig` itself.
     rounds = max(settings.get("steps_per_round", AgentConfig.steps_per_round), 1)
     every = max(settings.get("eval_every", AgentConfig.eval_every), 1)
     if "eval_every" not in changes:
-        # A short run is judged at least once, at its end.
+        # A short run is evaluated at least once, at its end.
         every = min(every, -(-steps // rounds) * rounds)
     every = -(-every // rounds) * rounds
     return replace(

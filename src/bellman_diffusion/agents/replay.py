@@ -4,33 +4,24 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int, Key
+
+from bellman_diffusion.returns.models import Transition
 
 
 class Rows(NamedTuple):
-    """Steps of several environments, oldest first. `following` is never an observation after a reset.
+    """Steps of several environments, oldest first; JAX's arrays or the host's.
 
-    `ended` marks an episode's last step, terminated or truncated. JAX's arrays or the host's.
+    `next_observation` is never that of a reset. `ended` marks an episode's last step, terminated or
+    truncated.
     """
 
     observation: Any  # time env *shape
     action: Any  # time env
     reward: Any
-    following: Any  # time env *shape
+    next_observation: Any  # time env *shape
     terminated: Any
     ended: Any
-
-
-class Transition(NamedTuple):
-    """From one state to the one n steps on (or to the episode's end)."""
-
-    observation: Array
-    action: Int[Array, ""]
-    reward: Float[Array, ""]
-    """The discounted sum of the rewards on the way."""
-    following: Array
-    discount: Float[Array, ""]
-    """Of what follows: γ to the number of steps; 0 after a terminated episode, not a truncated one."""
 
 
 def empty_replay(
@@ -86,6 +77,6 @@ def sample(
         replay.observation[first, env].astype(jnp.float32),
         replay.action[first, env],
         total,
-        replay.following[last, env].astype(jnp.float32),
+        replay.next_observation[last, env].astype(jnp.float32),
         gamma**length * (1 - replay.terminated[last, env]),
     )

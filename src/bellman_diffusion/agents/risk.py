@@ -1,4 +1,4 @@
-"""What an action is chosen by: a figure of its return's law."""
+"""What an action is chosen by: a risk figure of its return distribution."""
 
 import math
 from typing import Literal, NamedTuple
@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bellman_diffusion.bellman.distribution import ReturnDistribution
-from bellman_diffusion.bellman.mixture import MixtureReturn
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.returns.distribution import ReturnDistribution
+from bellman_diffusion.returns.mixture import MixtureReturn
 
 Kind = Literal["mean", "cvar", "quantile", "above"]
 _HELP = "use mean, cvar:ALPHA, quantile:Q or above:RETURN, as in cvar:0.1"
@@ -38,17 +38,17 @@ class Risk(NamedTuple):
             return cls("above", level)
         raise InvalidInputError(f"risk {text!r}: {_HELP}")
 
-    def value(self, law: ReturnDistribution) -> Float[Array, "..."]:
-        """The figure of each law of a batch; more is better."""
-        if isinstance(law, MixtureReturn):
-            return self._of_atoms(law.coefficients, law.centres)
+    def value(self, distribution: ReturnDistribution) -> Float[Array, "..."]:
+        """The figure of each distribution of a batch; more is better."""
+        if isinstance(distribution, MixtureReturn):
+            return self._of_atoms(distribution.coefficients, distribution.centres)
         if self.kind == "cvar":
-            return law.cvar(self.level)
+            return distribution.cvar(self.level)
         if self.kind == "quantile":
-            return law.quantile(self.level)
+            return distribution.quantile(self.level)
         if self.kind == "above":
-            return 1 - law.prob_below(self.level)
-        return law.mean()
+            return 1 - distribution.prob_below(self.level)
+        return distribution.mean()
 
     def _of_atoms(
         self, mass: Float[Array, "*n k"], at: Float[Array, "*#n k"]

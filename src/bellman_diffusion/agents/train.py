@@ -7,21 +7,30 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.devices import SeedGrid
-from bellman_diffusion.agents.environments import EnvSpec, JaxEnvironment
 from bellman_diffusion.agents.host_program import HostProgram
 from bellman_diffusion.agents.jax_program import JaxProgram, evaluation_key
-from bellman_diffusion.agents.learner import JaxLearner, LearnerState
-from bellman_diffusion.agents.make import make_learner
+from bellman_diffusion.agents.learner import LearnerState
+from bellman_diffusion.agents.make import make_jax_learner, make_learner
+from bellman_diffusion.environments import EnvSpec
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.training import Progress, RunFolder, train
 
 # A checkpoint holds the replay, which may be large.
 _CHECKPOINT_SECONDS = 60.0
+
+
+class SeedSummary(msgspec.Struct, frozen=True):
+    """How one seed did."""
+
+    seed: int
+    greedy_return: float
+    first_solved_step: int | None
 
 
 @dataclass(frozen=True)
@@ -34,42 +43,34 @@ class Training:
     state: LearnerState
     """Of every seed, along the first axis."""
     steps: np.ndarray
-    """When the agents were judged."""
+    """When the agents were evaluated."""
     returns: Float[np.ndarray, "times seeds"]
     """Mean returns of greedy episodes then."""
     steps_per_second: float
-    """Environment steps of all seeds together, compilation apart, judgements included."""
+    """Environment steps of all seeds together, compilation apart, evaluations included."""
     compile_seconds: float
 
     def over(self, seeds: Sequence[int], returns: np.ndarray) -> "Training":
-        """The same with the judgements of other processes' seeds beside."""
+        """The same with the evaluations of other processes' seeds too."""
         return replace(self, seeds=tuple(seeds), returns=returns)
 
-    def summary(self) -> list[dict[str, Any]]:
-        """For each seed the last judgement and the first one at which it had solved the environment."""
+    def summary(self) -> list[SeedSummary]:
+        """For each seed the last evaluation, and when it had first solved the environment."""
         threshold = self.spec.solved_at
         rows = []
         for i, seed in enumerate(self.seeds):
             values = self.returns[:, i]
             solved = np.flatnonzero(values >= threshold) if threshold is not None else []
             first = int(self.steps[solved[0]]) if len(solved) else None
-            rows.append(
-                {"seed": seed, "greedy_return": float(values[-1]), "first_solved_step": first}
-            )
+            rows.append(SeedSummary(seed, float(values[-1]), first))
         return rows
 
 
 def make_train(
     config: AgentConfig,
 ) -> Callable[[Key[Array, ""]], tuple[LearnerState, Float[Array, "times episodes"]]]:
-    """train(key) → (the final state, the greedy returns of each judgement): pure, for jit and vmap."""
-    learner, environment = make_learner(config)
-    if not isinstance(environment, JaxEnvironment):
-        raise InvalidInputError(
-            f"{config.env_id} is stepped by the host, so its training is no pure function: "
-            "use train_agents"
-        )
-    whole = JaxLearner(learner, environment)
+    """train(key) → (the final state, the greedy returns of each evaluation): pure, for jit and vmap."""
+    whole = make_jax_learner(config)
 
     def train_one(key: Key[Array, ""]) -> tuple[LearnerState, Array]:
         def one(state: LearnerState, chunk: Array) -> tuple[LearnerState, Array]:
@@ -95,12 +96,10 @@ def train_agents(
     if len(set(seeds)) < len(seeds) or not seeds:
         raise InvalidInputError(f"seeds {list(seeds)}: give different ones, at least one")
     _, environment = make_learner(config)
-    if isinstance(environment, JaxEnvironment):
+    if environment.jitted is not None:
         program = JaxProgram(config, SeedGrid(seeds, devices))
-        spec = environment.spec
     else:
         program = HostProgram(config, tuple(seeds))
-        spec = environment
     history: list[np.ndarray] = []
     times: list[float] = []
 
@@ -141,7 +140,7 @@ def train_agents(
     n_steps = len(times) * config.eval_every * len(seeds)
     return Training(
         config=config,
-        spec=spec,
+        spec=environment.spec,
         seeds=tuple(seeds),
         state=program.finish(state),
         steps=steps,

@@ -81,10 +81,7 @@ class ScoreModel:
         return self
 
     def sample(
-        self,
-        n_samples: int,
-        random_state: int = 0,
-        start: Literal["uniform", "normal"] = "uniform",
+        self, n_samples: int, random_state: int = 0, start: Literal["uniform", "normal"] = "uniform"
     ) -> Samples:
         """Paths of Langevin dynamics, from a uniform start (Song & Ermon's) or a normal one."""
         key_start, key_paths = jax.random.split(jax.random.key(random_state))

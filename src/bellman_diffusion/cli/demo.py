@@ -3,25 +3,21 @@
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from bellman_diffusion.agents.agent import AGENT_FILE, save_agents
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import train_agents
-from bellman_diffusion.bellman.planner import PLANNER_FILE
-from bellman_diffusion.bellman.planning import PlanSettings, plan
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
-from bellman_diffusion.experiments.toy import ToySettings, run_toy
-from bellman_diffusion.report.agent_report import training_sections, training_table
-from bellman_diffusion.report.page import write_page
-from bellman_diffusion.report.plan_report import (
-    plan_sections,
-    risk_figures,
-    risk_table,
-    start_observations,
-)
-from bellman_diffusion.report.toy_report import toy_sections, toy_table
-from bellman_diffusion.training import NoProgress, RichProgress
+from bellman_diffusion.paper.experiment import Workplace
+from bellman_diffusion.paper.experiments import toy
+from bellman_diffusion.paper.toy_cells import ToySettings
+from bellman_diffusion.planning import PlanSettings, plan
+from bellman_diffusion.planning.planner import PLANNER_FILE
+from bellman_diffusion.render.page import write_page
+from bellman_diffusion.render.plan_page import plan_sections, risk_figures, risk_table
+from bellman_diffusion.render.training_page import training_sections, training_table
 from bellman_diffusion.view import record_run, write_view
 
 # Enough for a solved CartPole, and little enough to wait for.
@@ -38,24 +34,23 @@ def demo(
 ) -> None:
     """Learn three synthetic sets, plan in FrozenLake, train a CartPole agent; one report of it all."""
     silent = quiet or as_json
-    settings = ToySettings(n_repeats=2)
-    bar = NoProgress() if quiet else RichProgress("synthetic sets")
-    summary = run_toy(out, models=("default",), seeds=(seed,), settings=settings, progress=bar)
-    show(toy_table(summary), "Synthetic sets", quiet=silent)
-    planner = plan(PlanSettings("FrozenLake-v1"))
+    work = Workplace(out, quiet)
+    summary = toy.run(toy.ToyOptions(seed=seed, models="default"), work, ToySettings(n_repeats=2))
+    show(toy.toy_table(summary), "Synthetic sets", quiet=silent)
+    planner = plan(PlanSettings("FrozenLake-v1", seed=seed))
     planner.save(out / PLANNER_FILE)
-    risks = risk_figures(planner, start_observations(planner, seed))
+    risks = risk_figures(planner)
     show(risk_table(risks), "FrozenLake: return of the optimal policy", quiet=silent)
     training = train_agents(
         default_config("CartPole-v1", steps=_STEPS, eval_every=_STEPS // 10),
         [seed],
-        progress=None if quiet else RichProgress("CartPole-v1 bellman", ("return",), "steps/s"),
+        progress=work.bar("CartPole-v1 bellman", ("return",), "steps/s"),
     )
     save_agents(out / AGENT_FILE, training)
     show(training_table(training), "CartPole: return of the agent", quiet=silent)
     sections = [
-        *toy_sections(out, summary),
-        *plan_sections(out, planner, seed),
+        *toy.sections(summary, work.figures),
+        *plan_sections(out, planner),
         *training_sections(out, training),
     ]
     report = write_page(out / "report.html", "Demo", f"bellman demo --seed {seed}", sections)
@@ -63,10 +58,10 @@ def demo(
         out / "view.html", record_run(out, seed=seed), f"bellman view {out} --seed {seed}"
     )
     if as_json:
-        figures = planner.meta["figures"] | {"starts": risks}
-        agent = {"seeds": training.summary()}
+        figures = planner.figures.to_json() | {"starts": msgspec.to_builtins(risks)}
+        agent = {"seeds": msgspec.to_builtins(training.summary())}
         print_json(
-            summary
+            summary.to_json()
             | {"frozenlake": figures, "cartpole": agent, "report": str(report)}
             | {"view": str(view)}
         )

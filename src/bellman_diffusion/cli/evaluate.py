@@ -10,21 +10,15 @@ import typer
 from bellman_diffusion.agents.agent import Agent
 from bellman_diffusion.agents.episodes import greedy_returns
 from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
-from bellman_diffusion.cli.tables import (
-    Encoding,
-    Header,
-    Missing,
-    Separator,
-    reader,
-)
+from bellman_diffusion.cli.tables import Encoding, Header, Missing, Separator, reader
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.report.page import Table
-from bellman_diffusion.report.table_report import evaluation_table, write_table_report
+from bellman_diffusion.render.page import Table
+from bellman_diffusion.render.table_page import evaluation_table, write_table_report
 from bellman_diffusion.tables import TableModel, evaluate_rows
 from bellman_diffusion.tables.model import MODEL_FILE, digest
 from bellman_diffusion.training.files import write_json
 
-_WORST = 0.1
+_ALPHA = 0.1
 
 
 def evaluate(
@@ -38,8 +32,7 @@ def evaluate(
         typer.Option(help="The table that was learned from, where TABLE has other rows."),
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option(help="The column to foretell from the others; by default the last."),
+        str | None, typer.Option(help="The column to predict from the others; by default the last.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -53,7 +46,7 @@ def evaluate(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """How good an agent is in greedy episodes, or how near a table model's rows come to real ones."""
+    """Evaluate an agent by greedy episodes, or a table model against real rows."""
     if table is None and (run / MODEL_FILE).exists():
         raise InvalidInputError(
             f"{run} is a table model: name a table, bellman evaluate {run} TABLE"
@@ -88,9 +81,9 @@ _MOST_DRAWN = 50_000
 def _sides(
     model: TableModel, frame: pd.DataFrame, learned: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
-    """Rows learned from, rows that were not, and whether the first are known to be what they are.
+    """Training rows, held-out rows, and whether the first are known to be training rows.
 
-    Of a table of other rows one half stands for the rows learned from, in floors.
+    Of a table of other rows one half takes the place of the training rows in the floors.
     """
     names = model.schema_.names
     for given in [frame] if learned is None else [frame, learned]:
@@ -119,10 +112,10 @@ def _sides(
 def _evaluate_agent(run: Path, episodes: int, seed: int, quiet: bool, as_json: bool) -> None:
     first = Agent.load(run)
     figures = []
-    for agent_seed in first.meta["seeds"]:
+    for agent_seed in first.seeds:
         agent = Agent.load(run, agent_seed)
         returns = np.sort(greedy_returns(agent, episodes, seed))
-        worst = returns[: max(1, int(np.ceil(_WORST * episodes)))]
+        worst = returns[: max(1, int(np.ceil(_ALPHA * episodes)))]
         figures.append(
             {
                 "seed": agent_seed,

@@ -13,8 +13,8 @@ from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.images.model import VAE_FILE, ImageModel, ImageSettings
 from bellman_diffusion.images.reading import read_images
-from bellman_diffusion.report.image_figures import tile
-from bellman_diffusion.report.image_report import write_image_report
+from bellman_diffusion.render.image_grid import tile
+from bellman_diffusion.render.image_page import write_image_report
 from bellman_diffusion.training import NoProgress, RichProgress
 from bellman_diffusion.training.files import write_atomically, write_json
 
@@ -42,9 +42,9 @@ def images(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Learn the law of small square images (up to 64 × 64, grey or coloured), and draw new ones.
+    """Learn the distribution of small square images (up to 64 × 64) and draw new ones.
 
-    Run again with the same options to go on where it stopped.
+    Run again with the same options to continue where it stopped.
     """
     pictures = read_images(source, labels)
     folder = out or Path("runs") / source.resolve().stem

@@ -13,6 +13,8 @@ class Entry(NamedTuple):
     module: str
     name: str
     help: str
+    is_group: bool = False
+    """Whether it is a function that makes a group of commands."""
 
 
 COMMANDS = {
@@ -24,41 +26,42 @@ COMMANDS = {
     "fit": Entry(
         "tables",
         "fit",
-        "Learn the law of a table's rows. Run again with the same options to go on where it stopped.",
+        "Learn the distribution of a table's rows. Run again with the same options to continue.",
     ),
     "sample": Entry("tables", "sample", "Draw new rows, or images, from a fitted model."),
     "images": Entry(
         "images",
         "images",
-        "Learn the law of small square images (up to 64 × 64, grey or coloured), and draw new ones.",
+        "Learn the distribution of small square images (up to 64 × 64) and draw new ones.",
     ),
     "plan": Entry(
         "plan",
         "plan",
-        "The whole return distribution of a policy, with risk figures and a judgement of its accuracy.",
+        "Policy evaluation: the whole return distribution of a policy, with risk figures and accuracy.",
     ),
     "train": Entry(
         "train",
         "train",
-        "Train one agent a seed, judge each by greedy episodes, and keep all of it in the run's "
-        "folder.",
+        "Train one agent per seed, evaluate each by greedy episodes, and write a run folder.",
     ),
     "evaluate": Entry(
         "evaluate",
         "evaluate",
-        "How good an agent is in greedy episodes, or how near a table model's rows come to real ones.",
+        "Evaluate an agent by greedy episodes, or a table model against real rows.",
     ),
     "watch": Entry(
         "watch",
         "watch",
-        "Play one greedy episode and draw each step with the laws that the agent expects.",
+        "Play one greedy episode and draw each step with the predicted return distributions.",
     ),
     "view": Entry(
         "view",
         "view",
         "Look inside runs: an episode with the return density of every action, or a model at work.",
     ),
-    "reproduce": Entry("reproduce_all", "group", "Reproduce the paper's figures and tables."),
+    "reproduce": Entry(
+        "reproduce", "make_group", "Reproduce the paper's figures and tables.", True
+    ),
 }
 
 
@@ -94,8 +97,8 @@ class LazyGroup(TyperGroup):
 def load(entry: Entry, name: str) -> Any:
     """Import a command: a function, or a group of its own."""
     found = getattr(import_module(f"bellman_diffusion.cli.{entry.module}"), entry.name)
-    if isinstance(found, typer.Typer):
-        command = typer.main.get_command(found)
+    if entry.is_group:
+        command = typer.main.get_command(found())
         command.name = name
         return command
     app = typer.Typer(add_completion=False)

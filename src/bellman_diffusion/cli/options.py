@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from bellman_diffusion.report.page import Table
+from bellman_diffusion.render.page import Table
 
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all randomness.", min=0, max=2**31 - 1)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no table.")]

@@ -1,4 +1,4 @@
-"""`bellman plan`: the whole return distribution of a policy."""
+"""`bellman plan`: policy evaluation, the whole return distribution of a policy (Algorithm 3)."""
 
 import re
 import sys
@@ -7,20 +7,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
-from bellman_diffusion.bellman.learn import Mode
-from bellman_diffusion.bellman.planner import PLANNER_FILE, Planner
-from bellman_diffusion.bellman.planning import PlanSettings
-from bellman_diffusion.bellman.planning import plan as make_plan
 from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
 from bellman_diffusion.cli.run_settings import read_pairs
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.report.plan_report import (
-    quality_table,
+from bellman_diffusion.planning.plan import PlanSettings
+from bellman_diffusion.planning.plan import plan as make_plan
+from bellman_diffusion.planning.planner import PLANNER_FILE, Planner
+from bellman_diffusion.render.plan_page import (
+    accuracy_table,
     risk_figures,
     risk_table,
-    start_observations,
     write_plan_report,
 )
 from bellman_diffusion.training import NoProgress, RichProgress, RunFolder
@@ -45,7 +44,11 @@ def plan(
         typer.Option("--env-option", help="name=value, given to the environment; may be repeated."),
     ] = None,
     mode: Annotated[
-        str, typer.Option(help="default, paper (Algorithm 3, plain backup, L2) or c51.")
+        str,
+        typer.Option(
+            help="default, paper (Algorithm 3, plain backup, L2) or c51; with --samples also another "
+            "return model, such as quantile."
+        ),
     ] = "default",
     samples: Annotated[
         int | None, typer.Option(min=100, help="Learn from so many one-step transitions.")
@@ -53,9 +56,9 @@ def plan(
     exact: Annotated[
         bool, typer.Option("--exact", help="Solve from the transition table (the default).")
     ] = False,
-    functions: Annotated[int, typer.Option(min=2, help="Gaussians, or C51's atoms.")] = 41,
+    n_basis: Annotated[int, typer.Option(min=2, help="Basis functions, or C51's atoms.")] = 41,
     sigma: Annotated[
-        float | None, typer.Option(help="Smoothing; by default the functions' spacing.")
+        float | None, typer.Option(help="Smoothing; by default the basis functions' spacing.")
     ] = None,
     support: Annotated[
         tuple[float, float] | None,
@@ -77,13 +80,13 @@ def plan(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """The whole return distribution of a policy, with risk figures and a judgement of its accuracy.
+    """Policy evaluation: the whole return distribution of a policy, with risk figures and accuracy.
 
     Writes planner.bellman, figures and report.html into the run's folder. Run again with the same
-    options to go on where it stopped.
+    options to continue where it stopped.
     """
     if load is not None:
-        _show(Planner.load(load), None, seed, quiet, as_json)
+        _show(Planner.load(load), None, quiet, as_json)
         return
     if env_id is None:
         raise InvalidInputError("name an environment, as in: bellman plan FrozenLake-v1")
@@ -96,8 +99,8 @@ def plan(
         policy=policy,
         epsilon=epsilon,
         gamma=gamma,
-        mode=_mode(mode),
-        functions=functions,
+        mode=mode,
+        n_basis=n_basis,
         sigma=sigma,
         support=support,
         samples=samples,
@@ -110,13 +113,13 @@ def plan(
     planner = _run(settings, run, quiet)
     run.make()
     planner.save(folder / PLANNER_FILE)
-    write_json(folder / "figures.json", planner.meta["figures"])
-    report = write_plan_report(folder, planner, command_line(), seed)
-    _show(planner, report, seed, quiet, as_json)
+    write_json(folder / "figures.json", planner.figures.to_json())
+    report = write_plan_report(folder, planner, command_line())
+    _show(planner, report, quiet, as_json)
 
 
 def _name(settings: PlanSettings, map_name: str | None) -> str:
-    """By what is not as it is by default: plans beside each other have folders of their own."""
+    """By what differs from the defaults: different plans have different folders."""
     parts = [settings.mode, settings.policy, map_name or ""]
     usual = (PlanSettings.mode, PlanSettings.policy, "")
     given = [part for part, default in zip(parts, usual, strict=True) if part != default]
@@ -142,22 +145,16 @@ def _run(settings: PlanSettings, run: RunFolder, quiet: bool) -> Planner:
     return planner
 
 
-def _show(planner: Planner, report: Path | None, seed: int, quiet: bool, as_json: bool) -> None:
-    risks = risk_figures(planner, start_observations(planner, seed))
-    meta = planner.meta
-    show(risk_table(risks), f"Return of the {meta['policy']} policy", quiet=quiet or as_json)
-    show(quality_table(meta["figures"]), "How right it is", quiet=quiet or as_json)
+def _show(planner: Planner, report: Path | None, quiet: bool, as_json: bool) -> None:
+    risks = risk_figures(planner)
+    title = f"Return of the {planner.header.policy} policy"
+    show(risk_table(risks), title, quiet=quiet or as_json)
+    show(accuracy_table(planner.figures), "Accuracy", quiet=quiet or as_json)
     if as_json:
-        described = {key: value for key, value in meta.items() if key != "figures"}
+        described = msgspec.to_builtins(planner.header)
+        del described["figures"], described["starts"]
         shown = {"report": str(report)} if report else {}
-        print_json(meta["figures"] | {"starts": risks, "planner": described} | shown)
+        starts = {"starts": msgspec.to_builtins(risks), "planner": described}
+        print_json(planner.figures.to_json() | starts | shown)
     elif report is not None and not quiet:
         typer.echo(f"Report: {report}")
-
-
-def _mode(name: str) -> Mode:
-    modes: tuple[Mode, ...] = ("default", "paper", "c51")
-    for mode in modes:
-        if name == mode:
-            return mode
-    raise InvalidInputError(f"--mode {name!r}: choose {', '.join(modes)}")

@@ -13,8 +13,8 @@ from bellman_diffusion.cli.images import is_image_model, sample_images
 from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
 from bellman_diffusion.cli.run_settings import read_pairs
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.recipe import Recipe
-from bellman_diffusion.report.page import Table
+from bellman_diffusion.recipe import make_recipe
+from bellman_diffusion.render.page import Table
 from bellman_diffusion.tables import Column, TableModel, read_table, write_table
 from bellman_diffusion.tables.model import MODEL_FILE
 from bellman_diffusion.tables.reading import check_ending
@@ -46,9 +46,7 @@ def fit(
     transform: Annotated[
         str, typer.Option(help="Of heavy-tailed numbers: auto, plain, power or quantile.")
     ] = "auto",
-    hold_out: Annotated[
-        float, typer.Option(help="The share of rows that nothing is learned from.")
-    ] = 0.1,
+    hold_out: Annotated[float, typer.Option(help="The share of rows that is held out.")] = 0.1,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of the model, as name=value; may be repeated."),
@@ -61,15 +59,10 @@ def fit(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Learn the law of a table's rows. Run again with the same options to go on where it stopped."""
+    """Learn the distribution of a table's rows. Run again with the same options to continue."""
     frame = dropped(reader(separator, encoding, header, missing)(table), drop or [])
     settings = read_pairs(change or [], "--set")
-    for name in settings:
-        if name not in Recipe.__dataclass_fields__:
-            raise InvalidInputError(
-                f"--set {name}: there is no such setting; there are "
-                f"{', '.join(Recipe.__dataclass_fields__)}"
-            )
+    make_recipe(**dict.fromkeys(settings))  # refuses names that are no settings
     folder = out or Path("runs") / table.stem
     if folder.is_file():
         raise InvalidInputError(f"{folder} is a file: name a folder for the model")
@@ -110,7 +103,7 @@ def sample(
         ),
     ] = None,
     where: Annotated[
-        str | None, typer.Option(help='Conditions that all rows fulfil, as in "Sex=F, Rings>10".')
+        str | None, typer.Option(help='Conditions that all rows meet, as in "Sex=F, Rings>10".')
     ] = None,
     label: Annotated[str | None, typer.Option(help="The class of images to draw.")] = None,
     seed: Seed = 0,
@@ -173,7 +166,7 @@ def _how(conditioned: list[str], rejected_by: list[str], tries: int, number: int
     if conditioned:
         parts.append(f"given to the model: {', '.join(conditioned)}")
     if rejected_by:
-        parts.append(f"by throwing rows away: {', '.join(rejected_by)}")
+        parts.append(f"by rejection: {', '.join(rejected_by)}")
     return f"{'; '.join(parts)}; {tries} rows drawn for {number}"
 
 

@@ -4,19 +4,19 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from bellman_diffusion.agents.agent import AGENT_FILE, save_agents
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.devices import use_all_cores
 from bellman_diffusion.agents.distributed import gathered, join, own_share
-from bellman_diffusion.agents.make import make_learner
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import Training, train_agents
 from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
 from bellman_diffusion.cli.run_settings import read_fields, read_pairs
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.report.agent_report import training_table, write_training_report
+from bellman_diffusion.render.training_page import training_table, write_training_report
 from bellman_diffusion.training import NoProgress, RunFolder, training_bar
 from bellman_diffusion.training.files import write_json
 
@@ -26,7 +26,7 @@ def train(
         str, typer.Argument(help="A Gymnasium id, or one of gymnax's MinAtar games.")
     ],
     algo: Annotated[
-        str, typer.Option(help="bellman, bellman-paper, c51, qr-dqn or dqn.")
+        str, typer.Option(help="bellman, bellman-cramer, bellman-paper, c51, qr-dqn or dqn.")
     ] = "bellman",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from --seed on.")] = 1,
     steps: Annotated[
@@ -62,9 +62,9 @@ def train(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Train one agent a seed, judge each by greedy episodes, and keep all of it in the run's folder.
+    """Train one agent per seed, evaluate each by greedy episodes, and write a run folder.
 
-    Run again with the same options to go on where it stopped.
+    Run again with the same options to continue where it stopped.
     """
     use_all_cores()
     if coordinator is None and (processes is not None or process is not None):
@@ -109,7 +109,6 @@ def _run(
     config: AgentConfig, everyone: list[int], folder: Path, quiet: bool
 ) -> tuple[Path, Training]:
     """The folder of this process, and what it trained."""
-    make_learner(config)  # refuses what cannot be trained before anything is written
     seeds = own_share(everyone)
     if seeds[0] != everyone[0]:
         # Each process keeps its own checkpoints and figures; the first one's folder has the whole.
@@ -125,7 +124,7 @@ def _end(training: Training, everyone: list[int], folder: Path, quiet: bool, as_
         return
     whole = training.over(everyone, returns)
     figures = {
-        "seeds": whole.summary(),
+        "seeds": msgspec.to_builtins(whole.summary()),
         "steps_per_second": training.steps_per_second,
         "compile_seconds": training.compile_seconds,
         "config": training.config.to_json(),
@@ -138,6 +137,9 @@ def _end(training: Training, everyone: list[int], folder: Path, quiet: bool, as_
     if as_json:
         print_json(figures | {"report": str(report), "run": str(folder)})
     elif not quiet:
+        typer.echo(
+            f"Compiled in {training.compile_seconds:.1f} s, {training.steps_per_second:,.0f} steps/s"
+        )
         typer.echo(f"Report: {report}")
 
 

@@ -6,18 +6,22 @@ from bellman_diffusion.fields.evaluate import evaluate, evaluate_score
 from bellman_diffusion.fields.exact import KernelField
 from bellman_diffusion.fields.guided import GuidedPair
 from bellman_diffusion.fields.network_pair import NetworkPair
-from bellman_diffusion.fields.noise_conditional import FieldScale, NoiseConditionalPair, Waves
+from bellman_diffusion.fields.noise_conditional import (
+    FieldScale,
+    FourierFeatures,
+    NoiseConditionalPair,
+)
 
 __all__ = [
     "AbstractField",
     "AbstractNoiseField",
     "ConservativeField",
     "FieldScale",
+    "FourierFeatures",
     "GuidedPair",
     "KernelField",
     "NetworkPair",
     "NoiseConditionalPair",
-    "Waves",
     "at_noise",
     "evaluate",
     "evaluate_score",

@@ -10,7 +10,7 @@ what is known in advance is added: the score of a normal law with the data's cov
 So the network learns what is not normal about the data: with few rows it starts from a good guess, and
 where columns depend on each other almost exactly it need not learn that.
 
-Fourier features of x let the network draw edges that are sharp at the smallest σ: waves along random
+Fourier features of x let the network draw edges that are sharp at the smallest σ: along random
 directions, or along each axis, from slow ones to those that tell the points of a grid apart.
 """
 
@@ -26,10 +26,10 @@ from bellman_diffusion.fields.base import AbstractField, AbstractNoiseField
 from bellman_diffusion.fields.networks import mlp
 
 _N_SIGMA_FREQUENCIES = 8
-# Of waves along the axes, in radians to a standard deviation.
+# Of features along the axes, in radians to a standard deviation.
 _SLOWEST, _FASTEST = 1.0, 24.0
 
-Waves = Literal["random", "axes"]
+FourierFeatures = Literal["random", "axes"]
 
 
 class FieldScale(eqx.Module):
@@ -73,13 +73,13 @@ class NoiseConditionalPair(AbstractNoiseField):
         width: int = 128,
         depth: int = 3,
         n_frequencies: int = 16,
-        waves: Waves = "random",
+        fourier_features: FourierFeatures = "random",
     ) -> "NoiseConditionalPair":
         """A random network with `depth` hidden layers of `width` units."""
         dim = covariance.shape[0]
         variances, axes = jnp.linalg.eigh(covariance)
         key_net, key_x, key_sigma = jax.random.split(key, 3)
-        x_frequencies = _frequencies(key_x, n_frequencies, dim, waves)
+        x_frequencies = _frequencies(key_x, n_frequencies, dim, fourier_features)
         n_features = dim + 2 * len(x_frequencies) + 2 * _N_SIGMA_FREQUENCIES
         return cls(
             network=mlp(key_net, n_features, 1 + dim, width, depth),
@@ -121,14 +121,14 @@ class NoiseConditionalPair(AbstractNoiseField):
         phase, phase_sigma = x_frequencies @ y, sigma_frequencies * jnp.log(sigma)
         # What noise of variance σ²/(1 + σ²) leaves of a wave: p_σ has no finer detail than that.
         blur = jnp.exp(-0.5 * jnp.sum(x_frequencies**2, axis=1) * sigma**2 / (1 + sigma**2))
-        waves = [blur * jnp.sin(phase), blur * jnp.cos(phase)]
-        return jnp.concatenate([y, *waves, jnp.sin(phase_sigma), jnp.cos(phase_sigma)])
+        features = [blur * jnp.sin(phase), blur * jnp.cos(phase)]
+        return jnp.concatenate([y, *features, jnp.sin(phase_sigma), jnp.cos(phase_sigma)])
 
 
 def _frequencies(
-    key: Key[Array, ""], n_frequencies: int, dim: int, waves: Waves
+    key: Key[Array, ""], n_frequencies: int, dim: int, fourier_features: FourierFeatures
 ) -> Float[Array, "features dim"]:
-    if waves == "axes":
+    if fourier_features == "axes":
         along_each = jnp.geomspace(_SLOWEST, _FASTEST, n_frequencies)
         return jnp.kron(along_each[:, None], jnp.eye(dim))
     return 2.0 * jax.random.normal(key, (n_frequencies, dim)) / dim**0.5

@@ -15,12 +15,12 @@ import pandas as pd
 from jaxtyping import Array, Float, Integer, UInt8
 
 from bellman_diffusion.blocks import in_blocks
-from bellman_diffusion.errors import CheckpointError, InvalidInputError
+from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.images.training import as_numbers, fit_vae
 from bellman_diffusion.images.vae import VAE
 from bellman_diffusion.tables import TableModel
 from bellman_diffusion.training import Progress, RunFolder
-from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
+from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
 
 _KIND = "image model"
 _BLOCK = 256
@@ -42,8 +42,18 @@ class ImageSettings:
 _DEFAULT = ImageSettings()
 
 
+class ImageHeader(Header, frozen=True, kw_only=True):
+    """The autoencoder's sizes, and the classes."""
+
+    size: int
+    channels: int
+    latent_dim: int
+    names: list[str]
+    random_state: int
+
+
 class ImageModel:
-    """Learns the law of small images, and of their classes where these are given."""
+    """Learns the distribution of small images, and of their classes where these are given."""
 
     def __init__(self, settings: ImageSettings = _DEFAULT, random_state: int = 0) -> None:
         self.settings = settings
@@ -62,7 +72,7 @@ class ImageModel:
 
         `names` are those of the classes, by default their numbers.
 
-        With `run_dir`, a run that was stopped goes on where it was.
+        With `run_dir`, a run that was stopped continues.
         """
         _check(images, labels, names)
         c = self.settings
@@ -102,7 +112,7 @@ class ImageModel:
             random_state=self.random_state,
             run_dir=run_dir,
             max_iter=self.settings.latent_steps,
-            # Codes are as smooth as columns of numbers alone, though classes stand beside them.
+            # Codes are as smooth as a table of numbers, although there is a class column.
             learning_rate=2e-3,
             sigma_min=0.08,
         ).fit(self._latent_table(images, labels), progress=progress)
@@ -165,25 +175,22 @@ class ImageModel:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model to a folder, with no image in it."""
-        meta = {
-            "size": self.vae_.size,
-            "channels": self.vae_.channels,
-            "latent_dim": self.vae_.latent_dim,
-            "names": self.names_,
-            "random_state": self.random_state,
-        }
-        write_checkpoint(Path(folder) / VAE_FILE, _KIND, self.vae_, meta)
+        header = ImageHeader(
+            size=self.vae_.size,
+            channels=self.vae_.channels,
+            latent_dim=self.vae_.latent_dim,
+            names=self.names_,
+            random_state=self.random_state,
+        )
+        write_checkpoint(Path(folder) / VAE_FILE, _KIND, self.vae_, header)
         self.latents_.save(Path(folder) / LATENTS_FILE)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "ImageModel":
         """The model that `save` wrote."""
-        vae, meta = read_checkpoint(Path(folder) / VAE_FILE, _KIND, _structure)
-        try:
-            loaded = cls(random_state=meta["random_state"])
-            loaded.names_ = meta["names"]
-        except KeyError as error:
-            raise CheckpointError(f"{folder} lacks what an image model needs: {error}") from error
+        vae, header = read_checkpoint(Path(folder) / VAE_FILE, _KIND, ImageHeader, _structure)
+        loaded = cls(random_state=header.random_state)
+        loaded.names_ = header.names
         loaded.vae_ = vae
         loaded.latents_ = TableModel.load(Path(folder) / LATENTS_FILE)
         return loaded
@@ -192,7 +199,7 @@ class ImageModel:
 def vae_config(
     settings: ImageSettings, images: UInt8[np.ndarray, "n channels size size"], seed: int
 ) -> dict[str, Any]:
-    """What an autoencoder depends on: a run goes on only with the images that it was started with."""
+    """What an autoencoder depends on: a run continues only with the images that it was started with."""
     return {
         "images": [*images.shape, hashlib.sha256(images.tobytes()).hexdigest()[:16]],
         "seed": seed,
@@ -205,16 +212,14 @@ def vae_config(
 def draw_latents(
     vae: VAE, images: UInt8[np.ndarray, "n channels size size"], seed: int
 ) -> Float[np.ndarray, "n latent"]:
-    """A draw from the law of every image's latent."""
+    """A draw from the posterior of every image's latent."""
     return encode(vae, images, jax.random.fold_in(jax.random.key(seed), 3))
 
 
 def encode(
-    vae: VAE,
-    images: UInt8[np.ndarray, "n channels size size"],
-    key: Any = None,
+    vae: VAE, images: UInt8[np.ndarray, "n channels size size"], key: Any = None
 ) -> Float[np.ndarray, "n latent"]:
-    """The latent means of images; with a key, draws from their laws."""
+    """The latent means of images; with a key, draws from their posteriors."""
     mean, deviation = in_blocks(lambda _, rows: _encode(vae, rows), images, _BLOCK)
     if key is None:
         return mean
@@ -266,6 +271,6 @@ def _names(labels: np.ndarray | None, names: Sequence[str]) -> list[str]:
     return list(names) or [str(k) for k in range(int(labels.max()) + 1)]
 
 
-def _structure(meta: dict[str, Any]) -> VAE:
-    sizes = {name: meta[name] for name in ("size", "channels", "latent_dim")}
+def _structure(header: ImageHeader) -> VAE:
+    sizes = {"size": header.size, "channels": header.channels, "latent_dim": header.latent_dim}
     return eqx.filter_eval_shape(lambda key: VAE.create(key, **sizes), jax.random.key(0))

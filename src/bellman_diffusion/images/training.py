@@ -23,7 +23,7 @@ from bellman_diffusion.training.optimiser import Schedule
 
 _CHUNK_STEPS = 50
 _BATCH = 128
-_SCHEDULE = Schedule(learning_rate=2e-3, average_decay=0.995, adam_b2=0.999)
+_SCHEDULE = Schedule(learning_rate=2e-3, ema_decay=0.995, adam_b2=0.999)
 
 
 def fit_vae(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from bellman_diffusion import gaussian
-from bellman_diffusion.matching.slices import SliceLaw, draw_slices
+from bellman_diffusion.matching.slices import SliceDistribution, draw_slices
 
 
 class AbstractKernel(eqx.Module):
@@ -85,7 +85,7 @@ class SlicedKernel(AbstractKernel):
     √D, so that ε means the same in every dimension.
     """
 
-    law: SliceLaw = eqx.field(static=True, default="rademacher")
+    slices: SliceDistribution = eqx.field(static=True, default="rademacher")
     unit: bool = eqx.field(static=True, default=False)
 
     def rank(self, dim: int) -> int:
@@ -94,7 +94,7 @@ class SlicedKernel(AbstractKernel):
         return 1
 
     def _directions(self, key: Key[Array, ""], n: int, dim: int) -> Float[Array, "n dim"]:
-        return draw_slices(self.law, key, n, dim) / (dim**0.5 if self.unit else 1.0)
+        return draw_slices(self.slices, key, n, dim) / (dim**0.5 if self.unit else 1.0)
 
     def matched(
         self,

@@ -6,15 +6,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-SliceLaw = Literal["rademacher", "gaussian", "sphere"]
-SLICE_LAWS: tuple[SliceLaw, ...] = get_args(SliceLaw)
+SliceDistribution = Literal["rademacher", "gaussian", "sphere"]
+SLICE_DISTRIBUTIONS: tuple[SliceDistribution, ...] = get_args(SliceDistribution)
 
 
-def draw_slices(law: SliceLaw, key: Key[Array, ""], n: int, dim: int) -> Float[Array, "n dim"]:
+def draw_slices(
+    kind: SliceDistribution, key: Key[Array, ""], n: int, dim: int
+) -> Float[Array, "n dim"]:
     """`n` directions of `dim` coordinates; the sphere's have length √dim."""
-    if law == "rademacher":
+    if kind == "rademacher":
         return jax.random.rademacher(key, (n, dim), jnp.float32)
     normal = jax.random.normal(key, (n, dim))
-    if law == "gaussian":
+    if kind == "gaussian":
         return normal
     return normal * (dim**0.5 / jnp.linalg.norm(normal, axis=1, keepdims=True))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from bellman_diffusion.fields import AbstractField
-from bellman_diffusion.matching.slices import SliceLaw, draw_slices
+from bellman_diffusion.matching.slices import SliceDistribution, draw_slices
 
 
 class AbstractTrace(eqx.Module):
@@ -36,12 +36,12 @@ class ExactTrace(AbstractTrace):
 class SlicedTrace(AbstractTrace):
     """(v·g)² and vᵀ∇g v for one random direction, one derivative (Proposition 3.2)."""
 
-    law: SliceLaw = eqx.field(static=True, default="rademacher")
+    slices: SliceDistribution = eqx.field(static=True, default="rademacher")
 
     def __call__(
         self, field: AbstractField, key: Key[Array, ""], x: Float[Array, " dim"]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Unbiased estimates of |g|² and tr ∇g by one forward-mode derivative."""
-        v = draw_slices(self.law, key, 1, x.shape[0])[0]
+        v = draw_slices(self.slices, key, 1, x.shape[0])[0]
         g, grad_g_v = jax.jvp(field.gradient, (x,), (v,))
         return jnp.dot(v, g) ** 2, jnp.dot(v, grad_g_v)

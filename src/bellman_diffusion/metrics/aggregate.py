@@ -1,49 +1,71 @@
 """Figures over seeds with bootstrap intervals (rliable's way)."""
 
+import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import t as student
-from scipy.stats import trim_mean
+from scipy.stats import sem, trim_mean, ttest_1samp, ttest_ind
 
 _RESAMPLES = 1000
 _LEVEL = 0.95
 
 
 class Difference(NamedTuple):
-    """A difference of means over seeds, its standard error, and the degrees of freedom of that."""
+    """A difference of means over seeds, with its 95 % interval by Student's t."""
 
     mean: float
     error: float
-    freedom: float
+    """The standard error."""
+    low: float
+    high: float
 
     @property
     def margin(self) -> float:
-        """Half of the 95 % interval by Student's t: few seeds leave more open than two errors."""
-        return float(student.ppf((1 + _LEVEL) / 2, self.freedom)) * self.error
+        """Half of the interval: few seeds leave more open than two standard errors."""
+        return (self.high - self.low) / 2
 
     @property
     def is_clear(self) -> bool:
-        """More than seeds explain, for better or for worse."""
+        """Whether the interval excludes zero."""
         return abs(self.mean) > self.margin
+
+    @classmethod
+    def of(cls, test: Any, mean: float, error: float) -> "Difference":
+        """From one of SciPy's t-tests."""
+        interval = test.confidence_interval(_LEVEL)
+        return cls(mean, error, float(interval.low), float(interval.high))
 
 
 def paired_difference(differences: Sequence[float]) -> Difference:
     """Of differences that were taken seed by seed."""
     values = np.asarray(differences, float)
-    n = len(values)
-    return Difference(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n)), n - 1)
+    with warnings.catch_warnings():
+        # Equal differences have no spread: their interval is a point.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return Difference.of(ttest_1samp(values, 0), float(values.mean()), float(sem(values)))
 
 
 def difference(above: Sequence[float], below: Sequence[float]) -> Difference:
-    """mean(above) − mean(below) of seeds that have nothing to do with each other (Welch)."""
-    one, other = (np.asarray(values, float) for values in (above, below))
-    parts = [values.var(ddof=1) / len(values) for values in (one, other)]
-    spread = sum(p**2 / (len(v) - 1) for p, v in zip(parts, (one, other), strict=True))
-    freedom = sum(parts) ** 2 / spread if spread else np.inf
-    return Difference(float(one.mean() - other.mean()), float(np.sqrt(sum(parts))), float(freedom))
+    """mean(above) − mean(below) of independent seeds (Welch)."""
+    one, other = np.asarray(above, float), np.asarray(below, float)
+    mean, error = one.mean() - other.mean(), np.hypot(sem(one), sem(other))
+    if error == 0:
+        return Difference(float(mean), 0.0, float(mean), float(mean))
+    return Difference.of(ttest_ind(one, other, equal_var=False), float(mean), float(error))
+
+
+def mean_of(values: Sequence[float | None]) -> float | None:
+    """The mean over seeds; None where a seed has no figure."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
+
+
+def standard_error(values: Sequence[float | None]) -> float | None:
+    """Of a mean over seeds; None where a seed has no figure."""
+    known = [value for value in values if value is not None]
+    return float(sem(known)) if len(known) == len(values) else None
 
 
 def iqm(values: Float[np.ndarray, "*n seeds"]) -> Float[np.ndarray, "*n"]:

@@ -6,8 +6,8 @@ without heavy tails are left as they are, and a table without any needs no trial
 rows held out: they could not tell the transforms apart, and quantiles of few rows copy their values.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from bellman_diffusion.estimator import BellmanDiffusion
 from bellman_diffusion.metrics import wasserstein_1
+from bellman_diffusion.recipe import Recipe
 from bellman_diffusion.tables.coding import TRANSFORMS, Transform
 from bellman_diffusion.tables.encoder import TableEncoder
 from bellman_diffusion.tables.metric import MetricSpace
@@ -30,21 +31,17 @@ Space = Callable[[pd.DataFrame], Float[np.ndarray, "n dim"]]
 
 
 def choose_transform(
-    learned: pd.DataFrame,
-    held_out: pd.DataFrame | None,
-    schema: Schema,
-    seed: int,
-    settings: Mapping[str, Any],
+    learned: pd.DataFrame, held_out: pd.DataFrame | None, schema: Schema, seed: int, recipe: Recipe
 ) -> Transform:
     """The transform whose samples come nearest to the rows held out.
 
-    `settings` are those of the fit that is to follow: it then finds its programs compiled.
+    `recipe` is that of the fit that is to follow: it then finds its programs compiled.
     """
     if held_out is None or len(held_out) < _LEAST_COMPARED or not schema.heavy_tailed:
         return "plain"
     learned, held_out = learned.head(_MOST_ROWS), held_out.head(_MOST_COMPARED)
     distance = TransformDistance(learned, held_out, schema, seed)
-    short = {**settings, "max_iter": min(_STEPS, settings.get("max_iter", _STEPS))}
+    short = replace(recipe, max_iter=min(_STEPS, recipe.max_iter))
     found = {t: distance(_draw(t, learned, held_out, schema, seed, short)) for t in TRANSFORMS}
     return min(TRANSFORMS, key=lambda t: found[t])
 
@@ -81,12 +78,12 @@ def _draw(
     held_out: pd.DataFrame,
     schema: Schema,
     seed: int,
-    settings: Mapping[str, Any],
+    recipe: Recipe,
 ) -> pd.DataFrame:
     """Rows of a short fit."""
     rng = np.random.default_rng([seed, 4])
     encoder = TableEncoder.fit(learned, schema, transform, rng)
-    model = BellmanDiffusion(random_state=seed, **settings)
+    model = BellmanDiffusion(recipe, random_state=seed)
     model.fit(encoder.encode(learned, rng), validation=encoder.encode(held_out, rng))
     paths = model.sample_paths(_REPEATS * len(held_out), seed, max_lost=1.0).x
     return encoder.decode(np.nan_to_num(paths))

@@ -73,11 +73,7 @@ class TableEncoder:
 
     @classmethod
     def fit(
-        cls,
-        frame: pd.DataFrame,
-        schema: Schema,
-        transform: Transform,
-        rng: np.random.Generator,
+        cls, frame: pd.DataFrame, schema: Schema, transform: Transform, rng: np.random.Generator
     ) -> "TableEncoder":
         """Learn each column's coding from the rows."""
         codings = [_fit(frame[column.name], column, transform, rng) for column in schema.columns]

@@ -13,16 +13,16 @@ from jaxtyping import Float, Int
 from pandas.core.util.hashing import hash_pandas_object
 
 from bellman_diffusion.errors import CheckpointError, InvalidInputError, SamplingFailedError
-from bellman_diffusion.estimator import BellmanDiffusion, saved_structure
-from bellman_diffusion.recipe import resolve
+from bellman_diffusion.estimator import BellmanDiffusion, ModelHeader
+from bellman_diffusion.recipe import make_recipe
 from bellman_diffusion.tables.choice import choose_transform
 from bellman_diffusion.tables.coding import TRANSFORMS
 from bellman_diffusion.tables.conditions import Condition, read_conditions
 from bellman_diffusion.tables.encoder import TableEncoder
 from bellman_diffusion.tables.schema import Schema, find_schema
-from bellman_diffusion.tables.settings import table_settings
+from bellman_diffusion.tables.settings import table_recipe
 from bellman_diffusion.training import NoProgress, Progress
-from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
+from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
 
 MODEL_FILE = "model.bellman"
 _KIND = "table model"
@@ -56,8 +56,21 @@ class ConditionalRows(NamedTuple):
     """Rows drawn in all, those that showed how rare the conditions are among them."""
 
 
+class TableHeader(Header, frozen=True, kw_only=True):
+    """A fitted table model but for its fields."""
+
+    schema: list[dict[str, Any]]
+    encoder: list[dict[str, Any]]
+    transform: str
+    hold_out: float
+    random_state: int
+    digest: str
+    rows: int
+    model: ModelHeader
+
+
 class TableModel:
-    """Learns the law of a table's rows and draws new ones.
+    """Learns the distribution of a table's rows and draws new ones.
 
     Parameters
     ----------
@@ -68,10 +81,11 @@ class TableModel:
         For heavy-tailed numbers: plain, power, quantile; or auto, which tries them on the rows held
         out, and takes plain where these are fewer than 50.
     hold_out
-        The share of rows that nothing is learned from; they say when to stop, and `evaluate` compares
-        with them.
-    random_state, run_dir, settings
+        The share of rows that is held out: for early stopping, and for `evaluate` to compare with.
+    random_state, run_dir
         As for `BellmanDiffusion`.
+    settings
+        Settings of `Recipe` that replace those chosen for the table.
     """
 
     def __init__(
@@ -105,19 +119,17 @@ class TableModel:
         self.n_rows_ = len(frame)
         learned, held_out = (frame.iloc[rows] for rows in self.split(len(frame)))
         others = held_out if len(held_out) >= _LEAST_HELD_OUT else None
-        changes = {name: value for name, value in self.settings.items() if value is not None}
-        settings = table_settings(self.schema_, learned) | changes
         # Before any work: what is wrong with a setting is said at once.
-        resolve("default", settings)
+        recipe = make_recipe(table_recipe(self.schema_, learned), **self.settings)
         transform: Any = self.transform
         if transform == "auto":
-            transform = choose_transform(learned, others, self.schema_, self.random_state, settings)
+            transform = choose_transform(learned, others, self.schema_, self.random_state, recipe)
         self.transform_ = transform
         rng = np.random.default_rng([self.random_state, 1])
         self.encoder_ = TableEncoder.fit(learned, self.schema_, transform, rng)
         rows = self.encoder_.encode(learned, rng)
         validation = None if others is None else self.encoder_.encode(others, rng)
-        core = BellmanDiffusion(random_state=self.random_state, run_dir=self.run_dir, **settings)
+        core = BellmanDiffusion(recipe, random_state=self.random_state, run_dir=self.run_dir)
         self.model_ = core.fit(rows, validation=validation, progress=progress or NoProgress())
         return self
 
@@ -174,37 +186,33 @@ class TableModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, with no row of the table in it."""
-        meta = {
-            "schema": self.schema_.to_json(),
-            "encoder": self.encoder_.to_json(),
-            "transform": self.transform_,
-            "hold_out": self.hold_out,
-            "random_state": self.random_state,
-            "digest": self.digest_,
-            "rows": self.n_rows_,
-            "model": self.model_.to_meta(),
-        }
-        write_checkpoint(Path(path), _KIND, self.model_.field_, meta)
+        header = TableHeader(
+            schema=self.schema_.to_json(),
+            encoder=self.encoder_.to_json(),
+            transform=self.transform_,
+            hold_out=self.hold_out,
+            random_state=self.random_state,
+            digest=self.digest_,
+            rows=self.n_rows_,
+            model=self.model_.to_header(),
+        )
+        write_checkpoint(Path(path), _KIND, self.model_.field_, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "TableModel":
         """The model that `save` wrote: a file, or the folder of `bellman fit`."""
         path = Path(path)
         path = path / MODEL_FILE if path.is_dir() else path
-        field, meta = read_checkpoint(path, _KIND, lambda meta: saved_structure(meta["model"]))
+        field, h = read_checkpoint(path, _KIND, TableHeader, lambda h: h.model.structure())
+        loaded = cls(transform=h.transform, hold_out=h.hold_out, random_state=h.random_state)
         try:
-            loaded = cls(
-                transform=meta["transform"],
-                hold_out=meta["hold_out"],
-                random_state=meta["random_state"],
-            )
-            loaded.schema_ = Schema.from_json(meta["schema"])
-            loaded.encoder_ = TableEncoder.from_json(loaded.schema_, meta["encoder"])
-            loaded.transform_ = meta["transform"]
-            loaded.digest_, loaded.n_rows_ = meta["digest"], meta["rows"]
-            loaded.model_ = BellmanDiffusion.from_meta(field, meta["model"])
+            loaded.schema_ = Schema.from_json(h.schema)
+            loaded.encoder_ = TableEncoder.from_json(loaded.schema_, h.encoder)
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path} lacks what a table model needs: {error}") from error
+        loaded.transform_ = h.transform
+        loaded.digest_, loaded.n_rows_ = h.digest, h.rows
+        loaded.model_ = BellmanDiffusion.from_header(field, h.model)
         return loaded
 
     def _draw_given(self, given: Mapping[str, Any], n: int, seed: int) -> pd.DataFrame:

@@ -33,7 +33,7 @@ class Schedule(NamedTuple):
     learning_rate: float
     constant: bool = False
     warm_up: float = 0.05
-    average_decay: float = 0.998
+    ema_decay: float = 0.998
     adam_b2: float = 0.99
 
     def rate(self, step: Int[Array, ""], n_steps: Int[Array, ""]) -> Float[Array, ""]:
@@ -49,7 +49,7 @@ class Schedule(NamedTuple):
 
     def decay(self, step: Int[Array, ""]) -> Float[Array, ""]:
         """The average's memory, short at first so that it forgets the random start."""
-        return jnp.minimum(self.average_decay, (1 + step) / (10 + step))
+        return jnp.minimum(self.ema_decay, (1 + step) / (10 + step))
 
     def transform(self) -> optax.GradientTransformation:
         """Adam without its rate, which depends on the length of the run."""

@@ -9,10 +9,17 @@ from typing import Any, TypeVar
 from tensorboardX import SummaryWriter
 
 from bellman_diffusion.errors import BellmanError, InvalidInputError
-from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
+from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
 from bellman_diffusion.training.files import write_atomically, write_json
 
+_KIND = "training state"
 Tree = TypeVar("Tree")
+
+
+class StateHeader(Header, frozen=True, kw_only=True):
+    """How far a training state is."""
+
+    step: int
 
 
 class RunFolder:
@@ -42,8 +49,10 @@ class RunFolder:
         """The last checkpoint and its step, or the given state and 0 where there is none."""
         if not self.checkpoint_path.exists():
             return state, 0
-        restored, meta = read_checkpoint(self.checkpoint_path, "training state", lambda _: state)
-        return restored, int(meta["step"])
+        restored, header = read_checkpoint(
+            self.checkpoint_path, _KIND, StateHeader, lambda _: state
+        )
+        return restored, header.step
 
     def open(self, step: int) -> dict[str, float]:
         """Start logging after `step` and return the last figures up to it.
@@ -76,7 +85,7 @@ class RunFolder:
 
     def save(self, step: int, state: Any) -> None:
         """Replace the checkpoint by this state."""
-        write_checkpoint(self.checkpoint_path, "training state", state, {"step": step})
+        write_checkpoint(self.checkpoint_path, _KIND, state, StateHeader(step=step))
 
     def close(self) -> None:
         """Flush and close the logs."""

@@ -1,4 +1,4 @@
-"""An episode as the page shows it: frames, the laws of every action, what was expected and followed."""
+"""A recorded episode: frames, return distributions of every action, expected and real returns."""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.view.packing import pack, pack_frames, rounded
 
-WORST = 0.1
+ALPHA = 0.1
 BAND = (0.05, 0.95)
 N_POINTS = 321
 # Steps of an episode that are played, and shown at most.
@@ -28,8 +29,8 @@ _ACTION_NAMES = {
 }
 
 
-class Laws(NamedTuple):
-    """The laws of the return at each step: of every action, and of what the policy does."""
+class ActionReturns(NamedTuple):
+    """Return distributions at each step: of every action, and of what the policy does."""
 
     x: Float[np.ndarray, " points"]
     density: Float[np.ndarray, "steps actions points"]
@@ -42,7 +43,7 @@ class Laws(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """What happened: `laws`, `frames` and `actions` of the steps shown, `rewards` of all."""
+    """What happened: `returns`, `frames` and `actions` of the steps shown, `rewards` of all."""
 
     name: str
     env_id: str
@@ -51,7 +52,7 @@ class Episode(NamedTuple):
     actions: list[int]
     rewards: list[float]
     terminated: bool
-    laws: Laws
+    returns: ActionReturns
     note: str = ""
     over: bool = True
     """Whether the episode had ended when the recording did."""
@@ -61,7 +62,7 @@ def followed(rewards: Sequence[float], gamma: float) -> Float[np.ndarray, " step
     """The discounted return that really followed each step."""
     total, found = 0.0, []
     for reward in reversed(rewards):
-        total = reward + gamma * total
+        total = BellmanBackup(reward, gamma).returns(total)
         found.append(total)
     return np.array(found[::-1])
 
@@ -85,9 +86,9 @@ def action_names(env_id: str, n: int) -> list[str]:
 
 def episode_to_json(episode: Episode) -> dict[str, Any]:
     """For the page."""
-    laws, n = episode.laws, len(episode.actions)
+    returns, n = episode.returns, len(episode.actions)
     frames, which = pack_frames(episode.frames)
-    n_actions = laws.density.shape[1]
+    n_actions = returns.density.shape[1]
     only_policy = n_actions == 1
     return {
         "kind": "episode",
@@ -101,14 +102,14 @@ def episode_to_json(episode: Episode) -> dict[str, Any]:
         "frame": which,
         "action": episode.actions,
         "reward": rounded(episode.rewards[:n]),
-        "x": [float(laws.x[0]), float(laws.x[-1])],
-        "density": pack(laws.density),
-        "gradient": pack(laws.gradient),
-        "mean": rounded(laws.mean),
-        "cvar": rounded(laws.cvar),
-        "expected": rounded(laws.expected),
-        "low": rounded(laws.low),
-        "high": rounded(laws.high),
+        "x": [float(returns.x[0]), float(returns.x[-1])],
+        "density": pack(returns.density),
+        "gradient": pack(returns.gradient),
+        "mean": rounded(returns.mean),
+        "cvar": rounded(returns.cvar),
+        "expected": rounded(returns.expected),
+        "low": rounded(returns.low),
+        "high": rounded(returns.high),
         "followed": rounded(followed(episode.rewards, episode.gamma)[:n]),
         "sure_until": min(n, sure_until(len(episode.rewards), episode.gamma, episode.terminated)),
         "total": float(np.sum(episode.rewards)),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bellman_diffusion.images.model import ImageModel
-from bellman_diffusion.report.image_figures import tile
+from bellman_diffusion.render.image_grid import tile
 from bellman_diffusion.view.packing import pack_frames
 
 _N_IMAGES = 36

@@ -1,7 +1,7 @@
-"""The laws of single actions from a planner, which knows the laws of states: one step ahead.
+"""Return distributions of single actions from a planner, which knows those of states: one step ahead.
 
-An action leads with some probabilities to rewards and to states whose laws are known; its law is their
-mixture, each moved by its reward and shrunk by γ.
+An action leads with some probabilities to rewards and to states whose return distributions are known;
+its own is the mixture of their Bellman backups.
 """
 
 import copy
@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from bellman_diffusion.bellman.mdp import FiniteMDP
-from bellman_diffusion.bellman.observations import finite_shape, from_index
-from bellman_diffusion.bellman.planner import Planner
+from bellman_diffusion.planning.planner import Planner
+from bellman_diffusion.returns.backup import BellmanBackup
+from bellman_diffusion.returns.mdp import FiniteMDP
+from bellman_diffusion.returns.observations import finite_shape, from_index
 
 _COPIES = 8
 
@@ -26,11 +27,11 @@ class Outcome(NamedTuple):
     probability: float
     reward: float
     observation: Any
-    """None where nothing follows."""
+    """None where the episode ends."""
 
 
-class ActionLaws(NamedTuple):
-    """Of one moment, on a grid."""
+class Moment(NamedTuple):
+    """The actions' densities and gradients on a grid, and their means."""
 
     density: Float[np.ndarray, "actions points"]
     gradient: Float[np.ndarray, "actions points"]
@@ -42,9 +43,9 @@ def table_outcomes(mdp: FiniteMDP, space: gym.Space, state: int) -> list[list[Ou
     n_observed = int(np.prod(finite_shape(space) or (mdp.n_states,)))
     found: list[list[Outcome]] = [[] for _ in range(mdp.n_actions)]
     for k in np.flatnonzero(mdp.state == state):
-        following = int(mdp.following[k])
-        over = bool(mdp.done[k]) or following >= n_observed
-        seen = None if over else from_index(space, following)
+        next_state = int(mdp.next_state[k])
+        over = bool(mdp.done[k]) or next_state >= n_observed
+        seen = None if over else from_index(space, next_state)
         outcome = Outcome(float(mdp.probability[k]), float(mdp.reward[k, 0]), seen)
         found[int(mdp.action[k])].append(outcome)
     return found
@@ -71,13 +72,11 @@ def _tries(env: gym.Env, action: int) -> Iterator[Outcome]:
 
 
 def look_ahead(
-    planner: Planner,
-    moments: Sequence[list[list[Outcome]]],
-    x: Float[np.ndarray, " points"],
-) -> list[ActionLaws]:
-    """The laws of every action at every moment.
+    planner: Planner, moments: Sequence[list[list[Outcome]]], x: Float[np.ndarray, " points"]
+) -> list[Moment]:
+    """The return distributions of every action at every moment.
 
-    One moment after the other: each outcome's law is a table of points by functions, and all of a long
+    One moment after the other: each outcome is a table of points by basis functions, and all of a long
     episode's at once would take gigabytes.
     """
     return [_moment(planner, actions, x) for actions in moments]
@@ -85,26 +84,27 @@ def look_ahead(
 
 def _moment(
     planner: Planner, actions: list[list[Outcome]], x: Float[np.ndarray, " points"]
-) -> ActionLaws:
-    gamma, sigma = planner.meta["gamma"], planner.meta["sigma"]
+) -> Moment:
+    gamma, sigma = planner.header.gamma, planner.header.sigma
     flat = [outcome for outcomes in actions for outcome in outcomes]
     goes_on = np.array([outcome.observation is not None for outcome in flat])
     reward = np.array([outcome.reward for outcome in flat])
-    # Where nothing follows, the return is the reward, smoothed as all laws are.
+    # Where the episode ends, the return is the reward, smoothed as all are.
     z = (x[None] - reward[:, None]) / sigma
     density = np.exp(-0.5 * z**2) / (sigma * np.sqrt(2 * np.pi))
     gradient = -z / sigma * density
     mean = reward.copy()
     if goes_on.any():
-        laws = planner.distribution([o.observation for o in flat if o.observation is not None])
-        at = jnp.asarray((x[None] - reward[goes_on, None]) / gamma, jnp.float32)
-        density[goes_on] = np.asarray(laws.pdf(at)) / gamma
-        gradient[goes_on] = np.asarray(laws.gradient(at)) / gamma**2
-        mean[goes_on] += gamma * np.asarray(laws.mean())
+        ahead = planner.distribution([o.observation for o in flat if o.observation is not None])
+        backup = BellmanBackup(jnp.asarray(reward[goes_on, None], jnp.float32), gamma)
+        at = jnp.asarray(x[None], jnp.float32)
+        density[goes_on] = np.asarray(backup.density(ahead.pdf)(at))
+        gradient[goes_on] = np.asarray(backup.gradient(ahead.gradient)(at))
+        mean[goes_on] = np.asarray(backup.returns(ahead.mean()[:, None]))[:, 0]
     rows, place = [], 0
     for outcomes in actions:
         share = np.array([outcome.probability for outcome in outcomes])
         part = slice(place, place + len(outcomes))
         rows.append((share @ density[part], share @ gradient[part], float(share @ mean[part])))
         place += len(outcomes)
-    return ActionLaws(*(np.stack(column) for column in zip(*rows, strict=True)))
+    return Moment(*(np.stack(column) for column in zip(*rows, strict=True)))

@@ -12,7 +12,7 @@ from bellman_diffusion.training.files import write_atomically
 
 
 def render_view(runs: Sequence[dict[str, Any]], command: str) -> str:
-    """The page of some recorded runs, side by side."""
+    """The page of some recorded runs, next to each other."""
     environment = Environment(
         loader=PackageLoader("bellman_diffusion.view"), autoescape=select_autoescape()
     )

@@ -1,7 +1,6 @@
 """An episode of the policy that a planner knows the returns of."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -9,81 +8,93 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from bellman_diffusion.bellman.environments import make_env
-from bellman_diffusion.bellman.mdp import FiniteMDP
-from bellman_diffusion.bellman.observations import to_row
-from bellman_diffusion.bellman.planner import Planner
-from bellman_diffusion.bellman.policies import as_action, load_policy, tabular_policy
-from bellman_diffusion.bellman.tables import finite_mdp
+from bellman_diffusion.environments import find_mdp, make_env
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.view.episode import BAND, LONGEST, N_POINTS, WORST, Episode, Laws
-from bellman_diffusion.view.lookahead import (
-    Outcome,
-    look_ahead,
-    simulated_outcomes,
-    table_outcomes,
-)
+from bellman_diffusion.planning.planner import TABLE, Planner
+from bellman_diffusion.planning.policies import as_action, load_policy, tabular_policy
+from bellman_diffusion.returns.backup import BellmanBackup
+from bellman_diffusion.returns.mdp import FiniteMDP
+from bellman_diffusion.returns.observations import to_row
+from bellman_diffusion.view.episode import ALPHA, BAND, LONGEST, N_POINTS, ActionReturns, Episode
+from bellman_diffusion.view.lookahead import Outcome, look_ahead, simulated_outcomes, table_outcomes
 
-# Fine enough for the worst share's mean; the page gets every so many points.
+# Fine enough for CVaR; the page gets every so many points.
 _FINER = 8
 
 
-def record_planner(run: Path, seed: int, steps: int) -> Episode:
+def record_planner(planner: Planner, seed: int, steps: int) -> Episode:
     """An episode of the planner's policy: `steps` steps in full, the others' rewards."""
-    planner = Planner.load(run)
-    meta = planner.meta
-    env = make_env(meta["env_id"], **(meta["env_options"] | {"render_mode": "rgb_array"}))
-    mdp = _table(env)
-    # Without a table: a second one, never drawn, that can be copied to look ahead.
-    twin = make_env(meta["env_id"], **meta["env_options"]) if mdp is None else None
-    act = _policy(planner, env, mdp, seed)
+    h = planner.header
+    env = make_env(h.env_id, **(h.env_options | {"render_mode": "rgb_array"}))
+    ahead = _OutcomesAhead(planner, env, seed)
+    act = _policy(planner, env, ahead.mdp, seed)
     observation, _ = env.reset(seed=seed)
-    if twin is not None:
-        twin.reset(seed=seed)
     frames, seen, actions, rewards = [], [], [], []
     outcomes: list[list[list[Outcome]] | None] = []
     terminated = over = False
-    for t in range(LONGEST):
+    while len(rewards) < LONGEST and not over:
         action = act(observation)
-        if t < steps:
+        if len(rewards) < steps:
             picture = env.render()
             if not isinstance(picture, np.ndarray):
-                raise InvalidInputError(f"{meta['env_id']} cannot be drawn as rgb_array")
+                raise InvalidInputError(f"{h.env_id} cannot be drawn as rgb_array")
             frames.append(picture)
             seen.append(observation)
             actions.append(_number(env, action))
-            if twin is not None:
-                outcomes.append(simulated_outcomes(twin))
-            elif mdp is not None:
-                state = int(to_row(planner.space, observation)[0])
-                outcomes.append(table_outcomes(mdp, planner.space, state))
+            outcomes.append(ahead.of(observation))
         observation, reward, terminated, truncated, _ = env.step(action)
-        if twin is not None:
-            twin.step(action)
+        ahead.step(action)
         rewards.append(float(reward))
         over = bool(terminated or truncated)
-        if over:
-            break
     env.close()
-    if twin is not None:
-        twin.close()
+    ahead.close()
     return Episode(
-        name=meta["kind"] if meta["kind"] != "table" else "planner",
-        env_id=meta["env_id"],
-        gamma=meta["gamma"],
+        name=h.kind if h.kind != TABLE else "planner",
+        env_id=h.env_id,
+        gamma=h.gamma,
         frames=frames,
         actions=actions,
         rewards=rewards,
         terminated=bool(terminated),
-        laws=_laws(planner, seen, outcomes),
-        note=f"{meta['policy']} policy"
-        + (f", {meta['epsilon']:.0%} random actions" if meta["epsilon"] else "")
-        + f"; returns are smoothed by σ = {meta['sigma']:.3g}",
+        returns=_action_returns(planner, seen, outcomes),
+        note=f"{h.policy} policy"
+        + (f", {h.epsilon:.0%} random actions" if h.epsilon else "")
+        + f"; returns are smoothed by σ = {h.sigma:.3g}",
         over=over,
     )
 
 
-def _laws(planner: Planner, seen: list[Any], outcomes: list[Any]) -> Laws:
+class _OutcomesAhead:
+    """What every action may lead to: by the table, or in copies of a second environment."""
+
+    def __init__(self, planner: Planner, env: gym.Env, seed: int) -> None:
+        self.mdp = find_mdp(env)
+        self._space = planner.space
+        self._twin: gym.Env | None = None
+        if self.mdp is None:
+            # Never drawn, so that it can be copied.
+            self._twin = make_env(planner.header.env_id, **planner.header.env_options)
+            self._twin.reset(seed=seed)
+
+    def of(self, observation: Any) -> list[list[Outcome]] | None:
+        """From where the episode is."""
+        if self.mdp is not None:
+            state = int(to_row(self._space, observation)[0])
+            return table_outcomes(self.mdp, self._space, state)
+        return None if self._twin is None else simulated_outcomes(self._twin)
+
+    def step(self, action: Any) -> None:
+        """Follow the episode."""
+        if self._twin is not None:
+            self._twin.step(action)
+
+    def close(self) -> None:
+        """Close the second environment."""
+        if self._twin is not None:
+            self._twin.close()
+
+
+def _action_returns(planner: Planner, seen: list[Any], outcomes: list[Any]) -> ActionReturns:
     states = planner.distribution(seen)
     fine = np.linspace(*_reach(planner, states, outcomes), _FINER * (N_POINTS - 1) + 1)
     fine = fine.astype(np.float32)
@@ -93,13 +104,13 @@ def _laws(planner: Planner, seen: list[Any], outcomes: list[Any]) -> Laws:
         points = jnp.asarray(fine)
         density = np.asarray(states.pdf(points), float)[:, None]
         gradient = np.asarray(states.gradient(points), float)[:, None]
-        mean, cvar = expected[:, None], np.asarray(states.cvar(WORST), float)[:, None]
+        mean, cvar = expected[:, None], np.asarray(states.cvar(ALPHA), float)[:, None]
     else:
-        ahead = look_ahead(planner, outcomes, fine)
-        density, gradient, mean = (np.stack(part) for part in zip(*ahead, strict=True))
-        cvar = worst_mean(fine, density, WORST)
+        moments = look_ahead(planner, outcomes, fine)
+        density, gradient, mean = (np.stack(part) for part in zip(*moments, strict=True))
+        cvar = grid_cvar(fine, density, ALPHA)
     kept = slice(None, None, _FINER)
-    return Laws(
+    return ActionReturns(
         fine[kept], density[..., kept], gradient[..., kept], mean, cvar, expected, low, high
     )
 
@@ -107,41 +118,35 @@ def _laws(planner: Planner, seen: list[Any], outcomes: list[Any]) -> Laws:
 def _reach(planner: Planner, states: Any, outcomes: list[Any]) -> tuple[float, float]:
     """The returns that any action may lead to, not only those of the policy."""
     low, high = float(states.low), float(states.high)
-    gamma, room = planner.meta["gamma"], 4 * planner.meta["sigma"]
+    gamma, room = planner.header.gamma, 4 * planner.header.sigma
     lows, highs = [low], [high]
     for outcome in (o for actions in outcomes if actions for one in actions for o in one):
-        goes_on = outcome.observation is not None
-        lows.append(outcome.reward + (gamma * low if goes_on else -room))
-        highs.append(outcome.reward + (gamma * high if goes_on else room))
+        backup = BellmanBackup(outcome.reward, 0.0 if outcome.observation is None else gamma)
+        margin = room if outcome.observation is None else 0.0
+        lows.append(backup.returns(low) - margin)
+        highs.append(backup.returns(high) + margin)
     return min(lows), max(highs)
 
 
-def worst_mean(
-    x: Float[np.ndarray, " points"], density: Float[np.ndarray, "... points"], share: float
+def grid_cvar(
+    x: Float[np.ndarray, " points"], density: Float[np.ndarray, "... points"], alpha: float
 ) -> Float[np.ndarray, "..."]:
-    """CVaR of densities on a grid: the mean of the worst `share`."""
+    """CVaR of densities on a grid."""
     mass = np.maximum(density, 0)
     with np.errstate(invalid="ignore"):
         mass = mass / mass.sum(axis=-1, keepdims=True)
     before = np.cumsum(mass, axis=-1) - mass
-    taken = np.clip(share - before, 0, mass)
-    return (taken * x).sum(axis=-1) / share
-
-
-def _table(env: gym.Env) -> FiniteMDP | None:
-    try:
-        return finite_mdp(env)
-    except InvalidInputError:
-        return None
+    taken = np.clip(alpha - before, 0, mass)
+    return (taken * x).sum(axis=-1) / alpha
 
 
 def _policy(
     planner: Planner, env: gym.Env, mdp: FiniteMDP | None, seed: int
 ) -> Callable[[Any], Any]:
-    meta = planner.meta
+    h = planner.header
     if mdp is None:
-        return load_policy(meta["policy"], env, seed, meta["epsilon"])
-    table = tabular_policy(meta["policy"], mdp, env, meta["gamma"], meta["epsilon"])
+        return load_policy(h.policy, env, seed, h.epsilon)
+    table = tabular_policy(h.policy, mdp, env, h.gamma, h.epsilon)
     rng = np.random.default_rng(seed)
 
     def act(observation: Any) -> Any:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from bellman_diffusion.agents.agent import AGENT_FILE
-from bellman_diffusion.bellman.planner import PLANNER_FILE
+from bellman_diffusion.agents.agent import AGENT_FILE, Agent
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.images.model import VAE_FILE
+from bellman_diffusion.planning.planner import PLANNER_FILE, Planner
 from bellman_diffusion.tables.model import MODEL_FILE
 from bellman_diffusion.training.checkpoint import checkpoint_kind
 from bellman_diffusion.view.agents import record_agent
@@ -42,9 +42,9 @@ def record_run(
     parts: list[dict[str, Any]] = []
     found = _found(run)
     if "agent" in found:
-        parts.append(episode_to_json(record_agent(run, seed, steps)))
+        parts.append(episode_to_json(record_agent(Agent.load(run), seed, steps)))
     if "planner" in found:
-        parts.append(episode_to_json(record_planner(run, seed, steps)))
+        parts.append(episode_to_json(record_planner(Planner.load(run), seed, steps)))
     if "table model" in found:
         parts.append(record_model(run, seed, data, columns))
     if "image model" in found:

@@ -1,0 +1,225 @@
+"""A planner: what was learned about a policy's returns, for whom, and how accurate it is."""
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+from jaxtyping import Array, Float
+
+from bellman_diffusion.environments import make_env
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.planning.evaluation import ExactEvaluation, ExactReturns, HeldOutEvaluation
+from bellman_diffusion.planning.learning import LearnSettings, planner_model
+from bellman_diffusion.returns.distribution import ReturnDistribution
+from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.models import LearnedReturns, Normalisation
+from bellman_diffusion.returns.observations import (
+    ObservationEncoder,
+    ObservationScaler,
+    finite_shape,
+    to_row,
+)
+from bellman_diffusion.returns.support import Support
+from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
+
+PLANNER_FILE = "planner.bellman"
+_KIND = "planner"
+TABLE = "table"
+
+
+class TableReturns(eqx.Module):
+    """Coefficients of a Gaussian basis for each state of a finite environment."""
+
+    table: Float[Array, "states k"]
+    centres: Float[Array, " k"]
+    sigma: Float[Array, ""]
+
+    def distribution(self, rows: Float[Array, "n 1"]) -> MixtureReturn:
+        """Of each row's state."""
+        coefficients = self.table[rows[:, 0].astype(jnp.int32)]
+        return MixtureReturn(coefficients, self.centres, self.sigma)
+
+
+class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How planning went and how accurate it is."""
+
+    loss: float | None = None
+    n_transitions: int | None = None
+    n_updates: int | None = None
+    seconds: float = 0.0
+    exact: ExactEvaluation | None = None
+    held_out: HeldOutEvaluation | None = None
+
+    @property
+    def evaluation(self) -> ExactEvaluation | HeldOutEvaluation | None:
+        """Against whichever reference there is."""
+        return self.exact or self.held_out
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures at one level; what was not measured is left out."""
+        own = {"loss": self.loss, "n_transitions": self.n_transitions, "n_updates": self.n_updates}
+        evaluation = {} if self.evaluation is None else msgspec.to_builtins(self.evaluation)
+        known = {name: value for name, value in own.items() if value is not None}
+        return known | evaluation | {"seconds": self.seconds}
+
+
+class PlannerHeader(Header, frozen=True, kw_only=True):
+    """What `load` needs to rebuild the planner, and what the user wants to know of it."""
+
+    kind: str
+    """`table` for an exact solution, else the mode that learned it."""
+    env_id: str
+    env_options: dict[str, Any]
+    policy: str
+    epsilon: float
+    gamma: float
+    support: tuple[float, float]
+    n_basis: int
+    sigma: float
+    width: int
+    depth: int
+    n_states: int | None
+    observation_shape: tuple[int, ...]
+    n_discrete: int
+    byte_scale: float | None
+    """The largest byte of an image, where observations are bytes."""
+    starts: list[Any]
+    """Observations that episodes start from."""
+    figures: PlanFigures
+
+
+class Planner:
+    """The return distributions of a policy from any observation of one environment."""
+
+    def __init__(
+        self,
+        returns: TableReturns | LearnedReturns,
+        header: PlannerHeader,
+        exact: ExactReturns | None = None,
+    ) -> None:
+        self.returns = returns
+        self.header = header
+        self.exact = exact
+        """The exact distributions from the starts, where planning found them; not saved."""
+
+    @property
+    def figures(self) -> PlanFigures:
+        """How planning went and how accurate it is."""
+        return self.header.figures
+
+    @property
+    def starts(self) -> list[Any]:
+        """Observations that episodes start from."""
+        return self.header.starts
+
+    @cached_property
+    def space(self) -> gym.Space:
+        """The environment's observations."""
+        return make_env(self.header.env_id, **self.header.env_options).observation_space
+
+    def distribution(self, observations: Sequence[Any]) -> ReturnDistribution:
+        """The return distributions of a list of observations, one for each."""
+        try:
+            rows = np.stack([to_row(self.space, o) for o in observations])
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"give a list of observations of {self.space}: {error}"
+            ) from error
+        if rows.shape[1:] != self.header.observation_shape:
+            raise InvalidInputError(f"these are not observations of {self.space}")
+        return self._of_rows(jnp.asarray(rows))
+
+    def all_states(self) -> ReturnDistribution:
+        """The return distributions of every state of a finite environment, by index."""
+        n = self.header.n_states
+        if n is None:
+            raise InvalidInputError("the environment has no list of states: use distribution()")
+        return self._of_rows(jnp.arange(n, dtype=jnp.float32)[:, None])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one file, atomically."""
+        write_checkpoint(Path(path), _KIND, self.returns, self.header)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Planner":
+        """Read a saved planner from its file or its run's folder."""
+        file = Path(path) / PLANNER_FILE if Path(path).is_dir() else Path(path)
+        returns, header = read_checkpoint(file, _KIND, PlannerHeader, _like)
+        return cls(returns, header)
+
+    def _of_rows(self, rows: Float[Array, "n *shape"]) -> ReturnDistribution:
+        return state_distribution(self.returns, rows)
+
+
+def state_distribution(
+    returns: TableReturns | LearnedReturns, rows: Float[Array, "n *shape"]
+) -> ReturnDistribution:
+    """The return distributions of stored observations; a planner's models have one action."""
+    if isinstance(returns, TableReturns):
+        return returns.distribution(rows)
+    return returns.distribution(rows)[:, 0]
+
+
+def encoder_header(encoder: ObservationEncoder) -> dict[str, Any]:
+    """An encoder as the header keeps it."""
+    return {
+        "observation_shape": encoder.shape,
+        "n_discrete": encoder.n_discrete,
+        "byte_scale": encoder.divisor if encoder.bytes else None,
+    }
+
+
+def start_observations(env: gym.Env, seed: int, most: int = 3) -> list[Any]:
+    """Where episodes start: the likeliest states, or what the environment's reset gives."""
+    start = getattr(env.unwrapped, "initial_state_distrib", None)
+    if start is not None and finite_shape(env.observation_space) is not None:
+        likeliest = np.argsort(-np.asarray(start), kind="stable")[:most]
+        return [int(i) for i in likeliest if start[i] > 0]
+    return [plain_observation(env.reset(seed=seed + i)[0]) for i in range(most)]
+
+
+def plain_observation(observation: Any) -> Any:
+    """An observation that JSON can hold."""
+    if isinstance(observation, dict):
+        return {k: plain_observation(v) for k, v in observation.items()}
+    if isinstance(observation, tuple):
+        return [plain_observation(v) for v in observation]
+    return np.asarray(observation).tolist()
+
+
+def sigma_in_nodes(sigma: float, n_basis: int, support: tuple[float, float]) -> float:
+    """A smoothing of the return in spacings of the nodes."""
+    return sigma * (n_basis - 1) / (support[1] - support[0])
+
+
+def _like(header: PlannerHeader) -> TableReturns | LearnedReturns:
+    """What is to be filled with the saved arrays."""
+    k = header.n_basis
+    if header.kind == TABLE:
+        return TableReturns(jnp.zeros((header.n_states or 0, k)), jnp.zeros(k), jnp.zeros(()))
+    encoder = ObservationEncoder(
+        header.observation_shape,
+        header.n_discrete,
+        bytes=header.byte_scale is not None,
+        divisor=header.byte_scale or 1.0,
+    )
+    settings = LearnSettings(
+        mode=header.kind,
+        n_basis=k,
+        sigma=sigma_in_nodes(header.sigma, k, header.support),
+        width=header.width,
+        depth=header.depth,
+    )
+    model = planner_model(settings, encoder)
+    normalisation = Normalisation(
+        ObservationScaler.identity(encoder), Support.fixed(*header.support)
+    )
+    return LearnedReturns(model, model.network(jax.random.key(0)), normalisation)

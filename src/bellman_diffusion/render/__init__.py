@@ -1,0 +1,1 @@
+"""What users read and look at: pages, tables and figures of the product."""

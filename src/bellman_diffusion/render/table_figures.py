@@ -1,0 +1,132 @@
+"""Pictures of synthetic rows beside real ones."""
+
+import math
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bellman_diffusion.render.figure import new_figure, save_figure
+from bellman_diffusion.tables.encoder import level_numbers, plain_numbers
+from bellman_diffusion.tables.schema import Column, Schema
+
+_REAL, _SYNTHETIC = "#777777", "#c4452d"
+_MOST_COLUMNS = 24
+_MOST_LEVELS = 12
+_MOST_PAIRED = 5
+_MOST_POINTS = 1000
+_BINS = 30
+
+
+def draw_marginals(path: Path, schema: Schema, synthetic: pd.DataFrame, real: pd.DataFrame) -> Path:
+    """A histogram of each column, real and synthetic."""
+    columns = schema.columns[:_MOST_COLUMNS]
+    across = min(4, len(columns))
+    down = math.ceil(len(columns) / across)
+    figure = new_figure(3.2 * across, 2.3 * down + 0.4)
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, column in zip(panels, columns, strict=False):
+        if column.is_discrete:
+            _draw_levels(axes, column, synthetic, real)
+        else:
+            _draw_numbers(axes, column, synthetic, real)
+        axes.set_title(_short(column.name), fontsize=9)
+        axes.tick_params(labelsize=7)
+    for axes in panels[len(columns) :]:
+        axes.set_visible(False)
+    for axes in panels[::across]:
+        axes.set_ylabel("share of rows", fontsize=8)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2, frameon=False)
+    return save_figure(figure, path)
+
+
+def draw_pairs(
+    path: Path, schema: Schema, synthetic: pd.DataFrame, real: pd.DataFrame
+) -> Path | None:
+    """Points of the numeric columns that vary together most; None for fewer than two of them."""
+    columns = [c for c in schema.columns if not c.is_discrete and c.low < c.high]
+    if len(columns) < 2:
+        return None
+    values = np.column_stack([plain_numbers(real[c.name], c) for c in columns])
+    chosen = _most_related(values, min(_MOST_PAIRED, len(columns)))
+    pairs = list(combinations(sorted(chosen), 2))[:9]
+    across = min(3, len(pairs))
+    down = math.ceil(len(pairs) / across)
+    figure = new_figure(3.6 * across, 3.2 * down + 0.4)
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, (i, j) in zip(panels, pairs, strict=False):
+        n = min(len(real), len(synthetic), _MOST_POINTS)
+        for frame, name, colour in ((real, "real", _REAL), (synthetic, "synthetic", _SYNTHETIC)):
+            x, y = (plain_numbers(frame[columns[k].name].head(n), columns[k]) for k in (i, j))
+            axes.plot(x, y, ".", ms=2, alpha=0.5, color=colour, label=name)
+        axes.set_xlabel(_short(columns[i].name), fontsize=8)
+        axes.set_ylabel(_short(columns[j].name), fontsize=8)
+        axes.tick_params(labelsize=7)
+    for axes in panels[len(pairs) :]:
+        axes.set_visible(False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2, frameon=False, markerscale=5)
+    return save_figure(figure, path)
+
+
+def _draw_numbers(axes: Any, column: Column, synthetic: pd.DataFrame, real: pd.DataFrame) -> None:
+    samples = [plain_numbers(frame[column.name], column) for frame in (real, synthetic)]
+    present = [s[np.isfinite(s)] for s in samples]
+    # Far-out values would leave one bar in an empty picture.
+    joined = np.concatenate(present)
+    ends = np.quantile(joined, [0.002, 0.998], method="nearest") if len(joined) else (0.0, 1.0)
+    low, high = (float(end) for end in ends)
+    edges = np.linspace(low, high if high > low else low + 1, _BINS + 1)
+    if column.is_coarse:
+        edges = (
+            np.arange(column.low, column.high + 1.5 * column.step, column.step) - column.step / 2
+        )
+    for values, name, colour in zip(
+        present, ("real", "synthetic"), (_REAL, _SYNTHETIC), strict=True
+    ):
+        weights = np.full(len(values), 1 / max(len(values), 1))
+        filled = name == "real"
+        axes.hist(
+            values,
+            edges,
+            weights=weights,
+            histtype="stepfilled" if filled else "step",
+            color=colour,
+            alpha=0.5 if filled else 1,
+            label=name,
+        )
+    if column.kind == "date":
+        axes.set_xlabel("days since 1970", fontsize=7)
+
+
+def _draw_levels(axes: Any, column: Column, synthetic: pd.DataFrame, real: pd.DataFrame) -> None:
+    names = [str(level) for level in column.levels] + ["missing"] * column.has_missing
+    shares = []
+    for frame in (real, synthetic):
+        counts = np.bincount(level_numbers(frame[column.name], column), minlength=len(names))
+        shares.append(counts / max(counts.sum(), 1))
+    order = np.argsort(-shares[0][: len(names)])[:_MOST_LEVELS]
+    at = np.arange(len(order))
+    axes.bar(at - 0.2, shares[0][order], 0.4, color=_REAL, alpha=0.5, label="real")
+    axes.bar(at + 0.2, shares[1][order], 0.4, color=_SYNTHETIC, label="synthetic")
+    axes.set_xticks(at, [_short(names[i], 8) for i in order], rotation=45 if len(order) > 4 else 0)
+    if len(names) > len(order):
+        axes.set_xlabel(f"the {len(order)} most frequent of {len(names)}", fontsize=7)
+
+
+def _most_related(values: np.ndarray, n: int) -> list[int]:
+    """The columns with the largest correlations to others."""
+    complete = values[np.all(np.isfinite(values), axis=1)]
+    if len(complete) < 3:
+        return list(range(n))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        r = np.nan_to_num(np.abs(np.corrcoef(complete.T)))
+    np.fill_diagonal(r, 0)
+    return [int(i) for i in np.argsort(-r.max(axis=1), kind="stable")[:n]]
+
+
+def _short(name: str, length: int = 24) -> str:
+    return name if len(name) <= length else name[: length - 1] + "…"

@@ -1,0 +1,54 @@
+"""C51 (Bellemare, Dabney, Munos 2017): atoms, and targets shared between their two neighbours."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.models.base import Normalisation
+from bellman_diffusion.returns.models.grid import SoftmaxModel
+from bellman_diffusion.returns.networks import Activation
+from bellman_diffusion.returns.observations import ObservationEncoder
+
+# Atoms have no density; they are drawn as Gaussians of this share of their spacing.
+_DRAWN_WIDTH = 0.25
+
+
+class Categorical(SoftmaxModel):
+    """A softmax over atoms on the support, cross-entropy with the projected target."""
+
+    encoder: ObservationEncoder
+    n_actions: int = eqx.field(static=True)
+    n_outputs: int = eqx.field(static=True)
+    hidden: tuple[int, ...] = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True, default=jax.nn.relu)
+
+    def target(
+        self,
+        next_weights: Float[Array, " k"],
+        discount: Float[Array, ""],
+        place: Float[Array, " k"],
+    ) -> Float[Array, " k"]:
+        """Moved atoms, clipped to the support and shared between their neighbours."""
+        del discount
+        return share_between_neighbours(next_weights, place)
+
+    def distribution(
+        self, outputs: Float[Array, "*n actions k"], normalisation: Normalisation
+    ) -> MixtureReturn:
+        """The atoms, drawn as narrow Gaussians."""
+        support = normalisation.support
+        width = _DRAWN_WIDTH * self.spacing(support)
+        return MixtureReturn(outputs, self.nodes(support), width)
+
+
+def share_between_neighbours(
+    mass: Float[Array, " m"], place: Float[Array, " m"], n: int | None = None
+) -> Float[Array, " k"]:
+    """Each mass shared between the two nodes next to its place; what lies outside goes to the end."""
+    n = mass.shape[0] if n is None else n
+    place = jnp.clip(place, 0, n - 1)
+    left = jnp.clip(jnp.floor(place), 0, n - 2).astype(jnp.int32)
+    t = place - left
+    return jnp.zeros(n).at[left].add(mass * (1 - t)).at[left + 1].add(mass * t)
