@@ -136,7 +136,7 @@ def test_wrong_number_of_columns_is_refused(tiny_model):
         ({"field": "pair"}, "need each other"),
         ({"objective": "sliced-trace"}, "learned by denoising"),
         ({"sigma_min": 5.0}, "above sigma_max"),
-        ({"average_decay": 1.0}, "below 1"),
+        ({"ema_decay": 1.0}, "below 1"),
         ({"epsilon": float("inf")}, "epsilon must be a number above 0"),
         ({"max_iter": float("inf")}, "max_iter must be a number"),
         ({"unit_slices": "no"}, "True or False"),

@@ -58,7 +58,7 @@ def test_mmd2_is_that_of_two_normals():
 
 
 def test_mmd2_is_unbiased():
-    """The mean over 400 pairs of small samples of one law is within three standard errors of 0."""
+    """The mean over 400 pairs of small samples is within three standard errors of 0."""
     rng = np.random.default_rng(2)
     values = [mmd2(rng.normal(size=(10, 2)), rng.normal(size=(12, 2)), 1.0) for _ in range(400)]
     assert abs(np.mean(values)) < 3 * np.std(values) / 20

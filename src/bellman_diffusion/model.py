@@ -231,7 +231,9 @@ def _second(recipe: Recipe, n_first: int) -> int:
 
 def _shape_of(recipe: Recipe) -> Recipe:
     """The recipe with everything that the training program does not depend on set to one value."""
-    return replace(recipe, max_iter=1, dynamics="euler", n_steps=1, step_size=1.0, n_corrections=1)
+    dynamics = "annealed" if recipe.field == "noise-conditional" else "euler"
+    sampler = {"dynamics": dynamics, "n_steps": 1, "step_size": 1.0, "n_corrections": 1}
+    return replace(recipe, max_iter=1, **sampler)
 
 
 def _denoising(recipe: Recipe) -> DenoisingMatching:

@@ -1,4 +1,4 @@
-"""The trained agent in Python: Stable-Baselines3's habits, laws, files."""
+"""The trained agent in Python: Stable-Baselines3's habits, distributions, files."""
 
 import gymnasium as gym
 import jax.numpy as jnp
@@ -44,12 +44,12 @@ def test_one_observation_gives_one_action_and_a_batch_gives_many(run):
 def test_laws_are_of_each_action_and_the_best_mean_is_taken(run):
     agent = Agent.load(run)
     observation, _ = agent.make_env().reset(seed=1)
-    laws = agent.returns(observation)
-    assert laws.batch_shape == (2,)
+    distributions = agent.returns(observation)
+    assert distributions.batch_shape == (2,)
     assert agent.returns(observation[None]).batch_shape == (1, 2)
-    assert int(jnp.argmax(laws.mean())) == agent.predict(observation)[0]
-    assert np.all(np.asarray(laws.cvar(0.1)) <= np.asarray(laws.mean()))
-    assert laws[0].quantile(0.5).shape == ()
+    assert int(jnp.argmax(distributions.mean())) == agent.predict(observation)[0]
+    assert np.all(np.asarray(distributions.cvar(0.1)) <= np.asarray(distributions.mean()))
+    assert distributions[0].quantile(0.5).shape == ()
 
 
 def test_the_best_seed_is_loaded_unless_another_is_asked_for(run):

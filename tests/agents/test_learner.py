@@ -13,17 +13,17 @@ from scipy.stats import norm
 
 from bellman_diffusion.agents.algorithms import make_algorithm
 from bellman_diffusion.agents.config import AgentConfig
-from bellman_diffusion.environments.base import EnvSpec, JaxEnvironment
 from bellman_diffusion.agents.evaluation import Judged, judge_laws
 from bellman_diffusion.agents.learner import JaxLearner, Learner
 from bellman_diffusion.agents.make import make_learner
-from bellman_diffusion.returns.networks import Reader
 from bellman_diffusion.agents.registry import ENVIRONMENTS, default_config
 from bellman_diffusion.agents.risk import Risk
 from bellman_diffusion.agents.train import make_train, train_agents
-from bellman_diffusion.returns.mixture import MixtureReturn
-from bellman_diffusion.returns.tabulated import TabulatedReturn
+from bellman_diffusion.environments.base import EnvSpec, JaxEnvironment
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.networks import Reader
+from bellman_diffusion.returns.tabulated import TabulatedReturn
 from bellman_diffusion.training import NoProgress, RunFolder
 
 GAMMA = 0.8
@@ -45,7 +45,7 @@ class Probe(JaxEnvironment):
         return state, self.seen[state][None]
 
     def advance(self, key, inner, action):
-        now = self.following[inner, action]
+        now = self.next_state[inner, action]
         return now, self.seen[now][None], self.reward[inner, action], self.done[inner, action]
 
 
@@ -68,10 +68,7 @@ PROBES = {
         [[GAMMA] * 2, [1, 1]],
     ),
     "chosen": (probe([0, 1], [1, 0], [[-1, 1], [0, 0]], END, [[1, 1]] * 2), [[-1, 1], None]),
-    "both": (
-        probe([-1, 1], [0.5, 0.5], [[1, -1], [-1, 1]], END, [[1, 1]] * 2),
-        [[1, -1], [-1, 1]],
-    ),
+    "both": (probe([-1, 1], [0.5, 0.5], [[1, -1], [-1, 1]], END, [[1, 1]] * 2), [[1, -1], [-1, 1]]),
 }
 
 
@@ -197,15 +194,17 @@ def test_judged_laws_are_compared_with_what_follows():
     lengths = np.log(1 - judged.returns * (1 - config.gamma)) / np.log(config.gamma)
     np.testing.assert_allclose(lengths, lengths.round(), atol=0.02)
     # W1 to a certain return is the mean distance to it.
-    law = judged.laws[0]
-    wanted = float(jnp.sum(law.coefficients * jnp.abs(law.centres - judged.returns[0, 0])))
+    distribution = judged.distributions[0]
+    wanted = float(
+        jnp.sum(distribution.coefficients * jnp.abs(distribution.centres - judged.returns[0, 0]))
+    )
     assert judged.w1()[0] == pytest.approx(wanted, rel=0.05)
 
 
 def test_errors_of_the_fields_are_those_of_shifted_gaussians():
     """Of N(m, h²) moved by h: ∫|s − s*| = 2(2Φ(1/2) − 1), and ∫|g − g*| by quadrature."""
-    law = MixtureReturn(jnp.ones((1, 1)), jnp.asarray([11.0]), jnp.asarray(0.1))
-    judged = Judged(np.zeros((1, 1)), law, np.full((1, 3), 10.0))
+    distribution = MixtureReturn(jnp.ones((1, 1)), jnp.asarray([11.0]), jnp.asarray(0.1))
+    judged = Judged(np.zeros((1, 1)), distribution, np.full((1, 3), 10.0))
     scalar, gradient = judged.field_errors(1.0)
     assert scalar[0] == pytest.approx(2 * (2 * norm.cdf(0.5) - 1), rel=1e-3)
     z = np.linspace(-10, 10, 20_001)
@@ -213,11 +212,11 @@ def test_errors_of_the_fields_are_those_of_shifted_gaussians():
     moved = -(z - 1) * norm.pdf(z - 1)
     wanted = np.abs(moved - slope).sum() / np.abs(slope).sum()
     assert gradient[0] == pytest.approx(wanted, rel=1e-3)
-    right = Judged(np.zeros((1, 1)), law, np.full((1, 3), 11.0))
+    right = Judged(np.zeros((1, 1)), distribution, np.full((1, 3), 11.0))
     assert max(right.field_errors(1.0)) < 1e-5
-    # A table of a narrow law is smoothed as much as the returns are.
+    # A table of a narrow distribution is smoothed as much as the returns are.
     grid = jnp.linspace(9.0, 13.0, 4001)
-    table = TabulatedReturn.create(grid, law.pdf(grid), law.gradient(grid))
+    table = TabulatedReturn.create(grid, distribution.pdf(grid), distribution.gradient(grid))
     assert max(Judged(np.zeros((1, 1)), table, right.returns).field_errors(1.0)) < 0.02
 
 
@@ -236,12 +235,11 @@ def test_short_runs_are_judged_at_their_end():
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
-    [("mean", 2.0), ("cvar:0.5", 0.0), ("quantile:0.25", 0.0), ("above:3", 0.5)],
+    ("text", "wanted"), [("mean", 2.0), ("cvar:0.5", 0.0), ("quantile:0.25", 0.0), ("above:3", 0.5)]
 )
 def test_risk_is_a_figure_of_the_law(text, wanted):
-    law = MixtureReturn(jnp.array([0.5, 0.5]), jnp.array([0.0, 4.0]), jnp.asarray(0.01))
-    assert float(Risk.parse(text).value(law)) == pytest.approx(wanted, abs=0.03)
+    distribution = MixtureReturn(jnp.array([0.5, 0.5]), jnp.array([0.0, 4.0]), jnp.asarray(0.01))
+    assert float(Risk.parse(text).value(distribution)) == pytest.approx(wanted, abs=0.03)
 
 
 @pytest.mark.parametrize("text", ["cvar", "cvar:0", "cvar:2", "quantile:1", "best", "above:x"])

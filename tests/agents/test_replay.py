@@ -53,7 +53,7 @@ def test_windows_sum_rewards_up_to_the_end_and_never_cross_the_newest_row(n_rows
         discount *= 1 - log[last][3][env]
         assert float(batch.reward[i]) == pytest.approx(total, rel=1e-5)
         assert float(batch.discount[i]) == pytest.approx(discount, rel=1e-5)
-        assert float(batch.following[i, 0]) == last + 100 * env + 0.5
+        assert float(batch.next_state[i, 0]) == last + 100 * env + 0.5
     assert {t for t, _ in starts} == set(range(oldest, n_rows - n_step + 1))
     assert {env for _, env in starts} == {0, 1}
 

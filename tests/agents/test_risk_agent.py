@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from bellman_diffusion.agents.agent import AGENT_FILE, Agent, save_agents
-from bellman_diffusion.environments import WINDY_CLIFF
 from bellman_diffusion.agents.episodes import greedy_returns
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import train_agents
+from bellman_diffusion.environments import WINDY_CLIFF
 from bellman_diffusion.returns.mdp import FiniteMDP, optimal_policy
 
 EDGE = range(13, 17)  # the squares beside the cliff

@@ -1,4 +1,4 @@
-"""Kernel density, Gaussian mixture and interpolation: each makes the law that it should."""
+"""Kernel density, Gaussian mixture and interpolation: each makes the distribution that it should."""
 
 import numpy as np
 import pytest

@@ -7,7 +7,7 @@ import pytest
 from bellman_diffusion.cli import demo, main, reproduce
 from bellman_diffusion.cli.lazy import COMMANDS, load
 from bellman_diffusion.cli.options import show
-from bellman_diffusion.experiments.toy import ToySettings
+from bellman_diffusion.paper.experiments.toy import ToySettings
 from bellman_diffusion.render.page import Table
 
 

@@ -14,13 +14,7 @@ SHAPES = {
     "parkinsons": (195, 23),
     "wine": (1599, 12),
 }
-PAPER_DIMENSIONS = {
-    "abalone": 7,
-    "telemonitoring": 16,
-    "mushroom": 5,
-    "parkinsons": 15,
-    "wine": 10,
-}
+PAPER_DIMENSIONS = {"abalone": 7, "telemonitoring": 16, "mushroom": 5, "parkinsons": 15, "wine": 10}
 
 needs_data = pytest.mark.skipif(
     not (Path(os.environ.get("BELLMAN_DATA_DIR", "")) / "abalone.data").is_file(),

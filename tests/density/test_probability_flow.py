@@ -18,7 +18,7 @@ def test_log_density_is_that_of_the_smoothed_mixture(dim):
     centred = x - p.weights @ p.means
     got = log_density_by_flow(_shifted(field), centred, covariance, rtol=1e-4, atol=1e-5)
     expected = jax.vmap(lambda y: p.log_density(y, 0.05**2))(x)
-    # What is left is the end law being only nearly normal.
+    # What is left is the end distribution being only nearly normal.
     np.testing.assert_allclose(got, expected, atol=0.03)
 
 

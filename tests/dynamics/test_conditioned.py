@@ -1,4 +1,4 @@
-"""Columns given others, where the conditional law is known: a normal law with correlated columns."""
+"""Columns given others, where the conditional distribution is known: correlated normal columns."""
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ COVARIANCE = jnp.array([[1.0, 0.8], [0.8, 1.0]])
 
 
 def normal_fields():
-    """With a last layer of zeros the fields are exactly those of the normal law."""
+    """With a last layer of zeros the fields are exactly those of the normal distribution."""
     field = NoiseConditionalPair.create(
         jax.random.key(0), COVARIANCE, FieldScale(1, 2.0, 5.0), width=8, depth=1
     )
@@ -40,7 +40,7 @@ def test_draws_given_a_value_follow_the_conditional_law(known):
     rows = np.tile(np.array([known, np.nan], np.float32), (4000, 1))
     x = sample(dynamics, jax.random.key(1), rows).x
     np.testing.assert_array_equal(x[:, 0], np.float32(known))
-    # The law is N(0.8 · known, 0.36); four standard errors are 0.04, and sixty levels add a little.
+    # It is N(0.8 · known, 0.36); four standard errors are 0.04, and sixty levels add a little.
     assert x[:, 1].mean() == pytest.approx(0.8 * known, abs=0.06)
     assert x[:, 1].std() == pytest.approx(0.6, abs=0.05)
 

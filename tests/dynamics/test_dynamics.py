@@ -1,4 +1,4 @@
-"""Samplers against exact laws and against diffrax."""
+"""Samplers against exact distributions and against diffrax."""
 
 import diffrax
 import equinox as eqx
@@ -34,7 +34,7 @@ def weights(p, x):
 
 @pytest.mark.parametrize("rho", ["density", "wide"])
 def test_euler_keeps_the_target_whatever_the_kernel(rho):
-    """From the target, with small steps, the law stays: mean and variance within 4 errors + 2 %."""
+    """From the target, with small steps, it stays: mean and variance within 4 errors + 2 %."""
     p = bimodal(1)
     field = p.field(p.density if rho == "density" else p.rho("isotropic", 1.0))
     start = p.draw(jax.random.key(0), N)

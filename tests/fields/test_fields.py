@@ -32,7 +32,11 @@ FIELDS = {
     "conservative": ConservativeField.create(jax.random.key(2), 2, 16, 2),
     "noise-conditional": NOISE_PAIR.at(0.3),
     "waves along the axes": NoiseConditionalPair.create(
-        jax.random.key(4), jnp.eye(2), FieldScale(1, 2.0, 5.0), n_frequencies=5, waves="axes"
+        jax.random.key(4),
+        jnp.eye(2),
+        FieldScale(1, 2.0, 5.0),
+        n_frequencies=5,
+        fourier_features="axes",
     ).at(0.3),
 }
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bellman_diffusion.images.judge import Judge
 
 from bellman_diffusion.images.classifier import Classifier
-from bellman_diffusion.images.judge import Judge
 from bellman_diffusion.images.training import fit_classifier
 from bellman_diffusion.images.vae import VAE, vae_loss
 from bellman_diffusion.metrics import frechet_distance

@@ -109,13 +109,13 @@ def test_minimisers_are_rho_and_half_grad_rho_plus_rho_score(dim, kernel):
     assert np.all(np.abs(slope(p.field(lambda x: 2 * rho(x)))) > 1e-2)
 
 
-@pytest.mark.parametrize("law", SLICE_LAWS)
+@pytest.mark.parametrize("distribution", SLICE_LAWS)
 @pytest.mark.parametrize("dim", [1, 3])
-def test_sliced_trace_is_unbiased(law, dim):
+def test_sliced_trace_is_unbiased(distribution, dim):
     x = jnp.linspace(-0.5, 1.0, dim)
     exact = jnp.stack(ExactTrace()(Bump(), jax.random.key(0), x))
     keys = jax.random.split(jax.random.key(1), 100_000)
-    draws = jnp.stack(jax.vmap(lambda k: SlicedTrace(law)(Bump(), k, x))(keys), axis=1)
+    draws = jnp.stack(jax.vmap(lambda k: SlicedTrace(distribution)(Bump(), k, x))(keys), axis=1)
     error = jnp.std(draws, axis=0) / len(keys) ** 0.5
     assert np.all(np.abs(jnp.mean(draws, axis=0) - exact) < 4 * error + 1e-5)
 

@@ -7,9 +7,9 @@ from bellman_diffusion.matching import SLICE_LAWS, draw_slices
 
 
 @pytest.mark.parametrize("dim", [1, 3])
-@pytest.mark.parametrize("law", SLICE_LAWS)
-def test_slices_have_the_identity_as_second_moment(law, dim):
-    v = draw_slices(law, jax.random.key(0), 200_000, dim)
+@pytest.mark.parametrize("distribution", SLICE_LAWS)
+def test_slices_have_the_identity_as_second_moment(distribution, dim):
+    v = draw_slices(distribution, jax.random.key(0), 200_000, dim)
     moment = v.T @ v / len(v)
     # The entries' standard error is below √3/√200 000 = 0.004.
     np.testing.assert_allclose(moment, np.eye(dim), atol=0.016)

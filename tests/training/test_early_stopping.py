@@ -47,6 +47,6 @@ def test_few_rows_stop_a_fit_before_it_copies_them():
         return np.median(np.linalg.norm(rows[:, None] - x[None], axis=2).min(axis=1))
 
     real = np.median(np.linalg.norm(fresh[:, None] - x[None], axis=2).min(axis=1))
-    # Rows of the same law are as far from the training rows as `real`; copies are not.
+    # Rows of the same distribution are as far from the training rows as `real`; copies are not.
     assert nearest(full) < 0.6 * real
     assert nearest(stopped) > 0.75 * real

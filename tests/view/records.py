@@ -20,7 +20,7 @@ def made_episode(name="ours", n_steps=12, n_actions=2, terminated=True):
         actions=[t % n_actions for t in range(n_steps)],
         rewards=[1.0] * (n_steps + 3),
         terminated=terminated,
-        laws=Laws(
+        distributions=Laws(
             x,
             density,
             gradient,

@@ -1,4 +1,4 @@
-"""What a page is made from: packing, what followed, laws one step ahead, whole runs."""
+"""What a page is made from: packing, what followed, distributions one step ahead, whole runs."""
 
 import base64
 import json
@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellman_diffusion import BellmanDiffusion
-from bellman_diffusion.environments.make import make_env
-from bellman_diffusion.planning.planner import Planner
-from bellman_diffusion.planning.plan import PlanSettings, plan
-from bellman_diffusion.planning.policies import tabular_policy
-from bellman_diffusion.environments.transition_tables import finite_mdp
 from bellman_diffusion.cli import main
+from bellman_diffusion.environments.make import make_env
+from bellman_diffusion.environments.transition_tables import finite_mdp
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.images.model import ImageModel, ImageSettings
+from bellman_diffusion.planning.plan import PlanSettings, plan
+from bellman_diffusion.planning.planner import Planner
+from bellman_diffusion.planning.policies import tabular_policy
 from bellman_diffusion.tables import TableModel
 from bellman_diffusion.view.episode import action_names, episode_to_json, followed, sure_until
 from bellman_diffusion.view.lookahead import look_ahead, simulated_outcomes, table_outcomes
@@ -38,7 +38,7 @@ from tests.view.records import episode_record, made_episode
 def lake(tmp_path_factory):
     """A planner's folder."""
     folder = tmp_path_factory.mktemp("lake")
-    plan(PlanSettings("FrozenLake-v1", functions=21)).save(folder / "planner.bellman")
+    plan(PlanSettings("FrozenLake-v1", n_basis=21)).save(folder / "planner.bellman")
     return folder
 
 
@@ -102,24 +102,24 @@ def test_the_worst_share_of_a_normal_law():
 
 
 def test_laws_one_step_ahead_are_the_states_law(lake):
-    """Bellman's equation: the policy's mixture of its actions' laws is the law of the state."""
+    """Bellman's equation: the policy's mixture of its actions is the state's distribution."""
     planner = Planner.load(lake / "planner.bellman")
     env = make_env("FrozenLake-v1")
     mdp = finite_mdp(env)
     policy = tabular_policy("optimal", mdp, env, 0.99, 0.0)
     x = np.linspace(-0.2, 1.2, 201).astype(np.float32)
     states = [0, 4, 14]
-    laws = look_ahead(planner, [table_outcomes(mdp, planner.space, s) for s in states], x)
+    distributions = look_ahead(planner, [table_outcomes(mdp, planner.space, s) for s in states], x)
     known = planner.distribution(states)
     density = np.asarray(known.pdf(jnp.asarray(x)))
     for k, state in enumerate(states):
-        # The law ahead is narrower by γ, and 21 functions cannot hold every law exactly.
-        mixture = policy[state] @ laws[k].density
+        # One step ahead is narrower by γ, and 21 basis functions are not exact.
+        mixture = policy[state] @ distributions[k].density
         assert np.abs(mixture - density[k]).max() < 0.03 * density[k].max()
-        mean = float(policy[state] @ laws[k].mean)
+        mean = float(policy[state] @ distributions[k].mean)
         assert mean == pytest.approx(float(known.mean()[k]), abs=1e-4)
-        slope = np.gradient(laws[k].density[0], x)
-        assert np.abs(slope - laws[k].gradient[0]).max() < 0.1 * np.abs(slope).max()
+        slope = np.gradient(distributions[k].density[0], x)
+        assert np.abs(slope - distributions[k].gradient[0]).max() < 0.1 * np.abs(slope).max()
 
 
 def test_copies_of_an_environment_say_what_actions_lead_to():
@@ -157,7 +157,7 @@ def test_a_file_is_what_it_holds_whatever_its_name(lake, tmp_path):
 
 def test_an_action_far_from_the_policys_returns_is_drawn(tmp_path):
     """Off the cliff costs 100, where the optimal policy loses 13."""
-    plan(PlanSettings("CliffWalking-v1", functions=21)).save(tmp_path / "planner.bellman")
+    plan(PlanSettings("CliffWalking-v1", n_basis=21)).save(tmp_path / "planner.bellman")
     (record,) = record_run(tmp_path, steps=3)
     # Up, right, and now above the cliff.
     step = 2
@@ -171,7 +171,7 @@ def test_an_action_far_from_the_policys_returns_is_drawn(tmp_path):
 
 def test_a_policy_that_was_a_function_is_not_taken_for_another(tmp_path):
     settings = PlanSettings(
-        "FrozenLake-v1", functions=11, samples=200, max_iter=10, support=(0.0, 1.0)
+        "FrozenLake-v1", n_basis=11, samples=200, max_iter=10, support=(0.0, 1.0)
     )
     planner = plan(settings, policy=lambda observation: 0)
     planner.save(tmp_path / "planner.bellman")

@@ -1,6 +1,7 @@
 """Claims of the paper that can be put to a test: what it says, what we measured, a verdict."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from bellman_diffusion.render.page import Table
@@ -29,7 +30,8 @@ class Finding(NamedTuple):
 S = TypeVar("S")
 
 
-class Claim(NamedTuple, Generic[S]):
+@dataclass(frozen=True)
+class Claim(Generic[S]):
     """A claim and how it is tested."""
 
     place: str

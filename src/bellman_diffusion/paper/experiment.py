@@ -133,11 +133,11 @@ class Experiment(Generic[S]):
         return self.options(**(chosen | {"seed": chosen.get("seed", 0) + shift}))
 
     def command(self, options: Options) -> str:
-        """The command that makes these results: every option that is not at its default."""
+        """The command that makes these results: the seeds, and every option that is not the default."""
         words = ["bellman", "reproduce", self.name]
         for f in fields(options):
             value = getattr(options, f.name)
-            if value != f.default or f.name == "seed":
+            if value != f.default or f.name in ("seed", "seeds"):
                 words += [f"--{f.name.replace('_', '-')}", str(value)]
         return " ".join(words)
 

@@ -1,16 +1,13 @@
 """The digits' experiment on two kinds of bars, small enough for seconds."""
 
-import json
-
 import numpy as np
 import pytest
 
 from bellman_diffusion.data.mnist import Digits
-from bellman_diffusion.experiments import mnist
-from bellman_diffusion.experiments.mnist import MnistSettings, run_mnist
 from bellman_diffusion.images.model import ImageSettings
-from bellman_diffusion.report import mnist_report
-from bellman_diffusion.report.mnist_report import mnist_table, mnist_verdict, write_mnist_report
+from bellman_diffusion.paper.experiments import mnist
+from bellman_diffusion.paper.experiments.mnist import MnistOptions, MnistSettings
+from tests.paper.helpers import report_of, workplace
 
 TINY = MnistSettings(
     ImageSettings(latent_dim=2, vae_steps=50, latent_steps=50),
@@ -35,30 +32,31 @@ def bars(part):
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("mnist")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (mnist, mnist_report):
-            patch.setattr(module, "read_mnist", bars)
+        patch.setattr(mnist, "read_mnist", bars)
         patch.setattr(mnist, "NAMES", ["0", "1"])
-        summary = run_mnist(out, [0], settings=TINY, n_workers=1)
+        options, work = MnistOptions(seeds=1), workplace(out)
+        summary = mnist.run(options, work, TINY)
         cells = {p.name: p.stat().st_mtime_ns for p in (out / "cells").glob("*.json")}
-        again = run_mnist(out, [0], settings=TINY, n_workers=1)
+        again = mnist.run(options, work, TINY)
         assert {p.name: p.stat().st_mtime_ns for p in (out / "cells").glob("*.json")} == cells
-        page = write_mnist_report(out, summary, "bellman reproduce mnist")
-    return out, summary, again, page
+    return out, summary, again
 
 
-def test_every_model_is_judged(run):
-    out, summary, again, _ = run
-    assert json.loads((out / "mnist.json").read_text()) == again
-    assert summary["bellman"]["frechet"] == again["bellman"]["frechet"]
-    for model in ("bellman", "ddpm", "prior"):
-        assert summary[model]["frechet"] > summary["floor"]["frechet"]
-        assert 0 <= summary[model]["confident"] <= 1
-    assert 0 <= summary["bellman"]["asked_for"] <= 1
+def test_every_model_is_evaluated(run):
+    _, summary, again = run
+    assert summary.bellman == again.bellman
+    assert mnist.MnistSummary.from_json(summary.to_json()) == summary
+    for row in summary.models().values():
+        assert row.frechet > summary.floor.frechet
+        assert 0 <= row.confident <= 1
+    assert 0 <= summary.bellman.asked_for <= 1
 
 
 def test_the_page_has_the_grids(run):
-    out, summary, _, page = run
+    out, summary, _ = run
     names = {path.name for path in (out / "figures").iterdir()}
     assert names == {f"mnist-{m}.png" for m in ("bellman", "ddpm", "prior", "nearest")}
-    assert mnist_verdict(summary) in page.read_text().replace("&#39;", "'")
-    assert len(mnist_table(summary).rows) == 4
+    page = report_of("mnist", summary, out)
+    assert page.count("data:image/png") == 4
+    assert page.count("<tr>") == 5
+    assert "is confident of" in page

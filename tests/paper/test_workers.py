@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.experiments.workers import run_side_by_side
+from bellman_diffusion.paper.workers import run_parallel
 
 
 def note_process(path: Path) -> None:
@@ -21,7 +21,7 @@ def refuse() -> None:
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_every_task_is_run(tmp_path, n_workers):
     paths = [tmp_path / str(k) for k in range(4)]
-    run_side_by_side([partial(note_process, path) for path in paths], n_workers=n_workers)
+    run_parallel([partial(note_process, path) for path in paths], n_workers=n_workers)
     here = {path.read_text() == str(os.getpid()) for path in paths}
     assert here == {n_workers == 1}
 
@@ -29,4 +29,4 @@ def test_every_task_is_run(tmp_path, n_workers):
 def test_what_a_task_says_is_heard(tmp_path):
     tasks = [refuse, partial(note_process, tmp_path / "a")]
     with pytest.raises(InvalidInputError, match="no such table"):
-        run_side_by_side(tasks, n_workers=2)
+        run_parallel(tasks, n_workers=2)

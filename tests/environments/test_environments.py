@@ -14,9 +14,9 @@ from bellman_diffusion.environments import (
     find_environment,
 )
 from bellman_diffusion.environments.base import EnvState
-from bellman_diffusion.returns.networks import Reader
 from bellman_diffusion.environments.transition_tables import finite_mdp
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.returns.networks import Reader
 
 
 def controller(observation) -> int:
@@ -82,7 +82,7 @@ def test_a_table_is_drawn_from_with_its_own_probabilities():
     _, steps = jax.vmap(lambda k: jitted.step(k, state, jnp.asarray(2)))(keys)
     here = (mdp.state == 14) & (mdp.action == 2)
     for following in range(16):
-        wanted = mdp.probability[here & (mdp.following == following)].sum()
+        wanted = mdp.probability[here & (mdp.next_state == following)].sum()
         found = np.mean(np.asarray(steps.observation)[:, 0] == following)
         # Four standard errors of a share of 20,000.
         assert found == pytest.approx(wanted, abs=4 * np.sqrt(0.25 / n))
@@ -122,7 +122,7 @@ def test_a_time_limit_is_no_end_and_the_last_observation_is_kept():
     assert seen.ended[0, 0] == 1
     assert seen.terminated[0, 0] == 0
     # What was reached follows from what was before, not from a reset.
-    assert np.abs(seen.following - before).max() < 0.5
+    assert np.abs(seen.next_state - before).max() < 0.5
     assert np.abs(envs.observation).max() <= 0.05
 
 

@@ -1,22 +1,23 @@
 """Table 1: its splits, its cells, and its verdicts."""
 
-import json
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from bellman_diffusion.data.uci import TABLES
-from bellman_diffusion.experiments import tabular
-from bellman_diffusion.experiments.table_judge import TabularSettings, copying, run_cell
-from bellman_diffusion.experiments.table_models import MODELS
-from bellman_diffusion.experiments.uci_cases import CASES, Case, Parts, split
-from bellman_diffusion.report.tabular_report import (
-    tabular_table,
-    tabular_verdict,
-    write_tabular_report,
+from bellman_diffusion.paper import table_evaluation
+from bellman_diffusion.paper.experiments import tabular
+from bellman_diffusion.paper.experiments.tabular import TabularOptions, TabularSummary
+from bellman_diffusion.paper.table_evaluation import (
+    TableCell,
+    TableRow,
+    TabularSettings,
+    copying,
+    run_cell,
 )
+from bellman_diffusion.paper.table_models import MODELS
+from bellman_diffusion.paper.uci_cases import CASES, Case, Parts, split
+from tests.paper.helpers import report_of, workplace
 
 TINY = TabularSettings(most_compared=60, least_drawn=120, max_iter=50)
 
@@ -63,25 +64,24 @@ def small(monkeypatch):
 
 
 def test_cells_are_kept_and_put_together(small, tmp_path, monkeypatch):
-    models = ("bellman", "mixture", "interpolation")
     # How it is chosen has tests of its own, and takes its time.
-    monkeypatch.setattr(tabular, "choose_transform", lambda *_: "power")
-    # In this process: others would not see the small table.
-    run = partial(tabular.run_tabular, tmp_path, (5, 6), cases=("wine",), n_workers=1)
-    summary = run(models=models, settings=TINY)
-    assert json.loads((tmp_path / "tabular.json").read_text()) == summary
-    assert summary["wine"]["interpolation"]["w1"] > 0
-    assert summary["wine"]["bellman"]["per_seed"][0]["transform"] == "power"
-    assert summary["wine"]["mixture"].keys() >= {"w1", "w1_floor", "mmd", "mmd_floor", "dcr_share"}
+    monkeypatch.setattr(table_evaluation, "choose_transform", lambda *_: "power")
+    models = "bellman,mixture,interpolation"
+    options = TabularOptions(seed=5, seeds=2, tables="wine", models=models)
+    summary = tabular.run(options, workplace(tmp_path), TINY)
+    assert TabularSummary.from_json(summary.to_json()) == summary
+    wine = summary.tables["wine"]
+    assert wine["interpolation"].w1 > 0
+    assert wine["bellman"].per_seed[0].transform == "power"
+    assert all(0 <= row.dcr_share <= 1 for row in wine.values())
 
     def forbidden(*_):
         raise AssertionError("a finished cell was run again")
 
-    monkeypatch.setattr(tabular, "run_cell", forbidden)
-    again = run(models=models, settings=TINY)
-    assert again == summary
-    assert len(tabular_table(summary).rows) == 3
-    page = write_tabular_report(tmp_path, summary, "bellman reproduce tabular").read_text()
+    monkeypatch.setattr(table_evaluation, "run_cell", forbidden)
+    assert tabular.run(options, workplace(tmp_path), TINY) == summary
+    page = report_of("tabular", summary, tmp_path)
+    assert page.count("<tr>") == 4
     assert "Red Wine" in page
 
 
@@ -91,21 +91,18 @@ def test_every_baseline_runs_or_says_that_it_failed(small, model):
     parts = split(frame, groups, 0)
     assert isinstance(parts, Parts)
     cell = run_cell(MODELS[model], "plain", parts, 0, TINY)
-    assert "failed" in cell or cell["w1"] > 0
+    assert cell.failed is not None or cell.w1 > 0
 
 
 def test_the_verdict_counts():
-    def figures(w1, share, floor=1.0):
-        return {"w1": w1, "dcr_share": share, "w1_over_floor": w1 / floor}
+    def row(w1, share):
+        cell = TableCell(w1=w1, w1_floor=1.0, mmd=0.0, mmd_floor=0.0, dcr_share=share, seconds=1.0)
+        return TableRow.of([cell])
 
-    models = {"bellman": figures(1.05, 0.51), "ddpm": figures(1.2, 0.5)}
-    copier = {"interpolation": figures(1.0, 0.7)}
-    summary = {
-        "seeds": [0],
-        "wine": models | copier,
-        "abalone": {"bellman": figures(1.2, 0.5), "ddpm": figures(1.1, 0.5)},
-    }
-    text = tabular_verdict(summary)
-    assert "within 1.08 of the floor on 1 of 2" in text
+    models = {"bellman": row(1.05, 0.51), "ddpm": row(1.2, 0.5), "interpolation": row(1.0, 0.7)}
+    others = {"bellman": row(1.2, 0.5), "ddpm": row(1.1, 0.5)}
+    summary = TabularSummary(seeds=[0], tables={"wine": models, "abalone": others})
+    text = tabular._verdict(summary)
+    assert "within 1.08 × of the floor on 1 of 2" in text
     assert "nearer than DDPM on 1" in text
     assert "do not copy on 1" in text

@@ -1,4 +1,4 @@
-"""Exact laws: two independent ways agree with each other, with a closed form and with simulation."""
+"""Exact distributions: two independent ways, a closed form and simulation agree."""
 
 import gymnasium as gym
 import numpy as np
@@ -6,6 +6,8 @@ import pytest
 from scipy import stats
 from scipy.stats import norm
 
+from bellman_diffusion.environments.transition_tables import blackjack, finite_mdp
+from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.mdp import (
     FiniteMDP,
     check_gamma,
@@ -21,9 +23,7 @@ from bellman_diffusion.returns.reference import (
     return_bounds,
     rewards_only_at_the_end,
 )
-from bellman_diffusion.environments.transition_tables import blackjack, finite_mdp
-from bellman_diffusion.errors import InvalidInputError
-from tests.bellman.chains import chain_of_table, random_chain, two_state_law, two_states
+from tests.returns.chains import chain_of_table, random_chain, two_state_atoms, two_states
 
 
 def frozen_lake(gamma=0.99, **options):
@@ -33,40 +33,40 @@ def frozen_lake(gamma=0.99, **options):
 
 @pytest.mark.parametrize("gamma", [0.9, 1.0])
 def test_characteristic_law_is_that_of_the_unrolled_two_state_chain(gamma):
-    atoms, probabilities = two_state_law(gamma)
-    law = CharacteristicReference(two_states(), gamma, sigma=0.2)
+    atoms, probabilities = two_state_atoms(gamma)
+    distribution = CharacteristicReference(two_states(), gamma, sigma=0.2)
     x = np.linspace(0, 12, 200)
     truth = probabilities @ norm.cdf((x[None] - atoms[:, None]) / 0.2)
-    assert np.allclose(law.cdf(x)[0], truth, atol=1e-7)
+    assert np.allclose(distribution.cdf(x)[0], truth, atol=1e-7)
     # A loop without discount may go on for ever: there the bound by proof is Cantelli's.
-    assert law.error < (1e-11 if gamma < 1 else 2e-3)
+    assert distribution.error < (1e-11 if gamma < 1 else 2e-3)
 
 
 @pytest.mark.parametrize("gamma", [0.95, 1.0])
 def test_atoms_and_characteristic_function_agree_on_frozen_lake(gamma):
     chain = frozen_lake(gamma)
     x = np.linspace(-0.2, 1.2, 300)
-    law = CharacteristicReference(chain, gamma, sigma=0.05)
+    distribution = CharacteristicReference(chain, gamma, sigma=0.05)
     assert rewards_only_at_the_end(chain)
-    assert np.allclose(law.cdf(x), atoms_at_the_end(chain, gamma).cdf(x, 0.05), atol=1e-7)
+    assert np.allclose(distribution.cdf(x), atoms_at_the_end(chain, gamma).cdf(x, 0.05), atol=1e-7)
 
 
 def test_the_shrinking_law_is_the_fixed_point_of_the_plain_backup():
     """F_z(x) = E[F_z'(x/γ)], and N(r, σ²) where the episode ends."""
     chain, gamma = frozen_lake(0.95), 0.95
-    law, x = atoms_at_the_end(chain, gamma), np.linspace(-0.2, 1.2, 141)
+    distribution, x = atoms_at_the_end(chain, gamma), np.linspace(-0.2, 1.2, 141)
     ends = np.zeros((chain.n_states, len(x)))
     for reward in (0.0, 1.0):
         rows = (chain.done & (chain.reward[:, 0] == reward)).astype(float)
         ends += np.outer(chain.mean_over_rows(rows), stats.norm.cdf((x - reward) / 0.05))
-    backed_up = ends + chain.going_on() @ law.cdf(x / gamma, 0.05, shrink=gamma)
-    assert np.allclose(law.cdf(x, 0.05, shrink=gamma), backed_up, atol=1e-9)
-    # It is another law than the return smoothed by σ.
-    assert np.abs(law.cdf(x, 0.05) - backed_up).max() > 0.01
+    backed_up = ends + chain.going_on() @ distribution.cdf(x / gamma, 0.05, shrink=gamma)
+    assert np.allclose(distribution.cdf(x, 0.05, shrink=gamma), backed_up, atol=1e-9)
+    # It is another distribution than the return smoothed by σ.
+    assert np.abs(distribution.cdf(x, 0.05) - backed_up).max() > 0.01
 
 
 def test_moments_are_those_of_the_unrolled_chain():
-    atoms, probabilities = two_state_law(0.9)
+    atoms, probabilities = two_state_atoms(0.9)
     chain = two_states()
     assert mean_return(chain, 0.9)[0, 0] == pytest.approx(probabilities @ atoms)
     assert second_moment(chain, 0.9)[0, 0, 0] == pytest.approx(probabilities @ atoms**2)
@@ -90,7 +90,7 @@ def test_policy_iteration_finds_the_values_of_value_iteration():
     values = np.zeros(mdp.n_states)
     for _ in range(3000):
         quality = np.zeros((mdp.n_states, mdp.n_actions))
-        target = mdp.reward[:, 0] + 0.97 * np.where(mdp.done, 0, values[mdp.following])
+        target = mdp.reward[:, 0] + 0.97 * np.where(mdp.done, 0, values[mdp.next_state])
         np.add.at(quality, (mdp.state, mdp.action), mdp.probability * target)
         values = quality.max(axis=1)
     found = mean_return(mdp.under(optimal_policy(mdp, 0.97)), 0.97)[:, 0]
@@ -152,15 +152,15 @@ def test_blackjack_table_gives_the_mean_reward_of_simulated_games(sab, natural):
 
 
 def test_random_chains_agree_with_simulation():
-    """W1 between the characteristic law and 20,000 simulated returns below 0.03 deviations' worth."""
+    """W1 to 20,000 simulated returns is below 0.03 standard deviations."""
     chain, gamma = random_chain(3), 0.8
-    law = CharacteristicReference(chain, gamma, sigma=0.05)
+    distribution = CharacteristicReference(chain, gamma, sigma=0.05)
     rng = np.random.default_rng(0)
     returns = np.array([simulate(chain, gamma, rng) for _ in range(20_000)])
-    x = np.linspace(law.low, law.high, 2000)
+    x = np.linspace(distribution.low, distribution.high, 2000)
     smoothed = returns + 0.05 * rng.normal(size=len(returns))
     empirical = np.searchsorted(np.sort(smoothed), x) / len(returns)
-    assert np.trapezoid(np.abs(empirical - law.cdf(x)[0]), x) < 0.03 * returns.std()
+    assert np.trapezoid(np.abs(empirical - distribution.cdf(x)[0]), x) < 0.03 * returns.std()
 
 
 def simulate(chain, gamma, rng):
@@ -171,7 +171,7 @@ def simulate(chain, gamma, rng):
         total += discount * chain.reward[row, 0]
         if chain.done[row]:
             break
-        state, discount = chain.following[row], discount * gamma
+        state, discount = chain.next_state[row], discount * gamma
     return total
 
 

@@ -4,17 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bellman_diffusion.experiments.convergence import (
-    TARGETS,
-    measure_errors,
-    measure_rates,
-    run_convergence,
-)
-from bellman_diffusion.experiments.fokker_planck import FokkerPlanck
-from bellman_diffusion.report.convergence_report import (
-    convergence_verdict,
-    write_convergence_report,
-)
+from bellman_diffusion.paper.experiment import Options
+from bellman_diffusion.paper.experiments import convergence
+from bellman_diffusion.paper.experiments.convergence import TARGETS, measure_errors, measure_rates
+from bellman_diffusion.paper.fokker_planck import FokkerPlanck
+from tests.paper.helpers import report_of, workplace
 
 
 def test_the_gap_of_a_uniform_law():
@@ -27,8 +21,8 @@ def test_the_gap_of_a_uniform_law():
 def test_brownian_motion_spreads():
     """s = 1, g = 0 far from the ends: variance grows by t."""
     free = FokkerPlanck(np.zeros_like, np.ones_like, -10.0, 10.0, 400)
-    law = free.run(norm.pdf(free.x, 0, 0.5), np.array([0.5, 2.0]))[-1]
-    assert np.sum(law * free.x**2) * free.width == pytest.approx(0.25 + 2.0, rel=1e-3)
+    distribution = free.run(norm.pdf(free.x, 0, 0.5), np.array([0.5, 2.0]))[-1]
+    assert np.sum(distribution * free.x**2) * free.width == pytest.approx(0.25 + 2.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -49,20 +43,19 @@ def test_w2_of_a_shift():
 
 def test_rates_stay_where_the_density_does_not_vanish_and_die_where_it_does():
     wave, normal = measure_rates(TARGETS["wave"]), measure_rates(TARGETS["normal"])
-    assert wave["rate_end"] == pytest.approx(2 * wave["gap"], rel=0.1)
-    assert normal["rate_end"] < 0.1 * normal["rate_halved"]
+    assert wave.rate_end == pytest.approx(2 * wave.gap, rel=0.1)
+    assert normal.rate_end < 0.1 * normal.rate_halved
 
 
 def test_w2_falls_with_the_error_of_the_fields():
-    rows = measure_errors(TARGETS["wave"])["rows"]
-    last = [row["w2"][-1] for row in rows]
+    rows = measure_errors(TARGETS["wave"]).rows
+    last = [row.w2[-1] for row in rows]
     assert last == sorted(last)
     assert last[0] < 1e-3
 
 
 def test_the_report_says_which_targets_are_forgotten(tmp_path):
-    summary = run_convergence(tmp_path)
-    text = convergence_verdict(summary)
+    summary = convergence.run(Options(), workplace(tmp_path))
+    text = convergence.sections(summary, tmp_path / "figures")[0].text
     assert text.index("uniform") < text.index("It does not for") < text.index("standard normal")
-    page = write_convergence_report(tmp_path, summary, "bellman reproduce convergence").read_text()
-    assert "Theorem 4.2" in page
+    assert "Theorem 4.2" in report_of("convergence", summary, tmp_path)

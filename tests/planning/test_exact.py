@@ -7,15 +7,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from bellman_diffusion.returns.basis import GaussianBasis
+from bellman_diffusion.environments.transition_tables import finite_mdp
+from bellman_diffusion.errors import BellmanError, InvalidInputError
 from bellman_diffusion.planning.exact import solve
+from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.joint import JointReturn
 from bellman_diffusion.returns.mdp import mean_return, optimal_policy, second_moment
 from bellman_diffusion.returns.projection import BasisProjection, CategoricalProjection
 from bellman_diffusion.returns.reference import atoms_at_the_end
-from bellman_diffusion.environments.transition_tables import finite_mdp
-from bellman_diffusion.errors import BellmanError, InvalidInputError
-from tests.bellman.chains import random_chain, two_state_law, two_states
+from tests.returns.chains import random_chain, two_state_atoms, two_states
 
 GAMMA, SIGMA = 0.99, 0.05
 X = np.linspace(-0.4, 1.4, 2001)
@@ -28,8 +28,8 @@ def lake():
 
 
 def worst_w1(chain, projection):
-    laws = solve(chain, GAMMA, projection).coefficients
-    cdf = laws @ norm.cdf((X[None] - projection.basis.centres) / SIGMA)
+    distributions = solve(chain, GAMMA, projection).coefficients
+    cdf = distributions @ norm.cdf((X[None] - projection.basis.centres) / SIGMA)
     exact = atoms_at_the_end(chain, GAMMA).cdf(X, SIGMA)
     return np.trapezoid(np.abs(cdf - exact), X, axis=1).max()
 
@@ -57,20 +57,20 @@ def test_mass_mean_and_variance_obey_their_own_bellman_equations(seed, gamma):
     # Wide enough that nothing is cut off; rounding leaves a variance of zero a little below it.
     reach = np.max(np.abs(mean) + 9 * np.sqrt(np.maximum(variance, 0))) + 1e-3
     basis = GaussianBasis.on_interval(-reach, reach, 81)
-    laws = solve(chain, gamma, BasisProjection(basis)).coefficients
+    distributions = solve(chain, gamma, BasisProjection(basis)).coefficients
     centres = basis.centres[:, 0]
-    found = laws @ centres
-    assert np.allclose(laws.sum(axis=1), 1, atol=1e-6)
+    found = distributions @ centres
+    assert np.allclose(distributions.sum(axis=1), 1, atol=1e-6)
     assert np.allclose(found, mean, atol=1e-4)
-    assert np.allclose(laws @ centres**2 - found**2, variance, atol=1e-4)
+    assert np.allclose(distributions @ centres**2 - found**2, variance, atol=1e-4)
 
 
 def test_fixed_point_of_the_two_state_chain_is_its_closed_form():
-    atoms, probabilities = two_state_law(0.9)
+    atoms, probabilities = two_state_atoms(0.9)
     basis = GaussianBasis.on_interval(0, 12, 61)
-    laws = solve(two_states(), 0.9, BasisProjection(basis)).coefficients
+    distributions = solve(two_states(), 0.9, BasisProjection(basis)).coefficients
     x = np.linspace(-1, 13, 1000)
-    cdf = laws[0] @ norm.cdf((x[None] - basis.centres) / basis.sigma)
+    cdf = distributions[0] @ norm.cdf((x[None] - basis.centres) / basis.sigma)
     truth = probabilities @ norm.cdf((x[None] - atoms[:, None]) / basis.sigma)
     assert np.abs(cdf - truth).max() < 1e-3
 
@@ -115,12 +115,14 @@ def test_vector_returns_have_the_moments_of_their_bellman_equations():
     grid = np.linspace(-9, 9, 19)
     centres = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     basis = GaussianBasis(centres, 1.0)
-    law = JointReturn.create(solve(chain, gamma, BasisProjection(basis)).coefficients, basis)
+    distribution = JointReturn.create(
+        solve(chain, gamma, BasisProjection(basis)).coefficients, basis
+    )
     mean = mean_return(chain, gamma)
     moment = second_moment(chain, gamma)
     covariance = moment - mean[:, :, None] * mean[:, None, :]
-    assert np.allclose(law.mean(), mean, atol=1e-3)
-    assert np.allclose(law.cov(), covariance + np.eye(2), atol=0.02)
+    assert np.allclose(distribution.mean(), mean, atol=1e-3)
+    assert np.allclose(distribution.cov(), covariance + np.eye(2), atol=0.02)
 
 
 def test_empty_supports_and_too_few_functions_are_refused():

@@ -1,4 +1,4 @@
-"""Small chains with known laws, for the tests of this folder."""
+"""Small chains with known distributions, for the tests of this folder."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def two_states(p=0.4, reward=1.0, end=2.0):
     return chain_of_table([[(1.0, 1, reward, False)], [(p, 1, end, True), (1 - p, 0, 0.0, False)]])
 
 
-def two_state_law(gamma, n_terms=400, p=0.4, reward=1.0, end=2.0):
+def two_state_atoms(gamma, n_terms=400, p=0.4, reward=1.0, end=2.0):
     """Atoms and probabilities of the return from state 0, by unrolling the loop."""
     atoms, probabilities = [], []
     for k in range(n_terms):
