@@ -1,8 +1,13 @@
+import os
+
 import jax
 import pytest
 
 from bellman_diffusion import BellmanDiffusion
 from bellman_diffusion.data.toy import UnbalancedMixture
+
+# Commands under test leave the user's own folder of compiled programs alone.
+os.environ.setdefault("BELLMAN_CACHE_DIR", "off")
 
 
 @pytest.fixture(scope="module", autouse=True)

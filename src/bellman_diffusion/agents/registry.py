@@ -104,7 +104,7 @@ ENVIRONMENTS: dict[str, Entry] = {
 }
 _SAME = {"MinAtar/Breakout-v1": "Breakout-MinAtar"}
 # The other MinAtar games take Breakout's settings.
-for _game in ("Asterix", "Freeway", "SpaceInvaders"):
+for _game in ("Asterix", "Freeway", "Seaquest", "SpaceInvaders"):
     ENVIRONMENTS[f"{_game}-MinAtar"] = ENVIRONMENTS["Breakout-MinAtar"]
     _SAME[f"MinAtar/{_game}-v1"] = f"{_game}-MinAtar"
 

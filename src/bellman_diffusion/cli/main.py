@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from bellman_diffusion import __version__
+from bellman_diffusion.cli.compile_cache import keep_nothing, keep_programs
 from bellman_diffusion.cli.lazy import LazyGroup
 from bellman_diffusion.errors import BellmanError
 
@@ -27,6 +28,15 @@ def _print_version(wanted: bool) -> bool:
     return wanted
 
 
+def _set_up_cache(unwanted: bool) -> bool:
+    """As the option is read: the sub-command, and JAX with it, is imported before `_main` runs."""
+    if unwanted:
+        keep_nothing()
+    else:
+        keep_programs()
+    return unwanted
+
+
 @app.callback()
 def _main(
     version: Annotated[
@@ -35,8 +45,16 @@ def _main(
             "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
         ),
     ] = False,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache",
+            callback=_set_up_cache,
+            help="Neither read nor write compiled programs on disk.",
+        ),
+    ] = False,
 ) -> None:
-    del version
+    del version, no_cache
 
 
 def run() -> None:

@@ -1,6 +1,5 @@
-"""gymnax's environments, with their time limits taken apart from their ends."""
+"""gymnax's environments: the classic ones of Gymnasium, and the MinAtar games."""
 
-import warnings
 from typing import Any
 
 import equinox as eqx
@@ -14,11 +13,8 @@ from bellman_diffusion.environments.base import EnvSpec, JaxEnvironment
 
 # Gymnasium's ids that gymnax has under the same rules, and MinAtar's games.
 CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0")
-_MINATAR = {
-    f"MinAtar/{name}-v1": f"{name}-MinAtar"
-    for name in ("Asterix", "Breakout", "Freeway", "SpaceInvaders")
-}
-_NEVER = np.iinfo(np.int32).max
+GAMES = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
+_MINATAR = {f"MinAtar/{name}-v1": f"{name}-MinAtar" for name in GAMES}
 
 
 def gymnax_name(env_id: str) -> str | None:
@@ -29,7 +25,7 @@ def gymnax_name(env_id: str) -> str | None:
 
 
 class GymnaxEnvironment(JaxEnvironment):
-    """gymnax calls a time limit an end. Its own limit is switched off, ours does the counting."""
+    """gymnax's `step_env` knows ends alone; its time limit is the spec's, which `step` minds."""
 
     spec: EnvSpec = eqx.field(static=True)
     simulator: Any = eqx.field(static=True)
@@ -57,7 +53,7 @@ class GymnaxEnvironment(JaxEnvironment):
             time_limit=int(params.max_steps_in_episode),
             solved_at=threshold,
         )
-        return cls(spec, simulator, params.replace(max_steps_in_episode=_NEVER))
+        return cls(spec, simulator, params)
 
     def initial(self, key: Key[Array, ""]) -> tuple[Any, Float[Array, "*shape"]]:
         """gymnax's reset."""
@@ -69,13 +65,10 @@ class GymnaxEnvironment(JaxEnvironment):
         self, key: Key[Array, ""], inner: Any, action: Int[Array, ""]
     ) -> tuple[Any, Float[Array, "*shape"], Float[Array, ""], Bool[Array, ""]]:
         """gymnax's step without its auto-reset."""
-        with warnings.catch_warnings():
-            # MinAtar's boards mix types in a way that JAX warns of: nothing that a user could mend.
-            warnings.simplefilter("ignore", FutureWarning)
-            observation, inner, reward, done, _ = self.simulator.step_env(
-                key, inner, action, self.params
-            )
-        return _as_arrays(inner), observation, reward, jnp.asarray(done, bool)
+        observation, inner, reward, terminated, _ = self.simulator.step_env(
+            key, inner, action, self.params
+        )
+        return _as_arrays(inner), observation, reward, jnp.asarray(terminated, bool)
 
 
 def _as_arrays(state: Any) -> Any:

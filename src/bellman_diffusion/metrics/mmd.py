@@ -3,7 +3,6 @@
 import numpy as np
 from jaxtyping import Float
 from scipy.spatial.distance import pdist
-from sklearn.metrics.pairwise import rbf_kernel
 
 _BANDWIDTH_ROWS = 2000
 
@@ -22,6 +21,8 @@ def median_bandwidth(real: Float[np.ndarray, "n dim"], seed: int = 0) -> float:
 
 def mmd2(x: Float[np.ndarray, "n dim"], y: Float[np.ndarray, "m dim"], bandwidth: float) -> float:
     """The unbiased estimate of MMD²; below zero by chance where both laws are the same."""
+    from sklearn.metrics.pairwise import rbf_kernel  # noqa: PLC0415 (slow to import)
+
     gamma = 0.5 / bandwidth**2
     n, m = len(x), len(y)
     # The kernel of a row with itself is 1 and is left out.

@@ -2,14 +2,14 @@
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.metrics import roc_auc_score
-from sklearn.neighbors import NearestNeighbors
 
 
 def nearest_distances(
     rows: Float[np.ndarray, "n dim"], to: Float[np.ndarray, "m dim"]
 ) -> Float[np.ndarray, " n"]:
     """From each row to the closest one of `to`."""
+    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 (slow to import)
+
     return NearestNeighbors(n_neighbors=1).fit(to).kneighbors(rows)[0][:, 0]
 
 
@@ -39,6 +39,8 @@ def membership_auc(
 
     The area under the curve of that attack: 0.5 is a guess, 1 finds every training row.
     """
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415 (slow to import)
+
     known, unknown = (nearest_distances(rows, synthetic) for rows in (training, held_out))
     member = np.repeat([1, 0], [len(known), len(unknown)])
     return float(roc_auc_score(member, -np.concatenate([known, unknown])))

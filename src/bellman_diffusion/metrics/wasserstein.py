@@ -1,7 +1,6 @@
 """Optimal transport between two samples, by POT."""
 
 import numpy as np
-import ot
 from jaxtyping import Float
 
 from bellman_diffusion.errors import InvalidInputError
@@ -11,6 +10,8 @@ _MOST_ITERATIONS = 10_000_000
 
 def wasserstein_1(x: Float[np.ndarray, "n dim"], y: Float[np.ndarray, "m dim"]) -> float:
     """The exact W1 distance between two samples, with the Euclidean ground distance."""
+    import ot  # noqa: PLC0415 (slow to import)
+
     _check(x, y)
     if x.shape[1] == 1:
         return float(np.asarray(ot.wasserstein_1d(x[:, 0], y[:, 0], p=1)))
@@ -19,6 +20,8 @@ def wasserstein_1(x: Float[np.ndarray, "n dim"], y: Float[np.ndarray, "m dim"]) 
 
 def wasserstein_2(x: Float[np.ndarray, "n dim"], y: Float[np.ndarray, "m dim"]) -> float:
     """The exact W2 distance between two samples, with the Euclidean ground distance."""
+    import ot  # noqa: PLC0415 (slow to import)
+
     _check(x, y)
     return float(np.sqrt(_transport(np.asarray(ot.dist(x, y, metric="sqeuclidean")))))
 
@@ -30,12 +33,16 @@ def sliced_wasserstein(
     n_directions: int = 200,
 ) -> float:
     """W2 of the projections on random directions: the root of its mean square over them."""
+    import ot  # noqa: PLC0415 (slow to import)
+
     _check(x, y)
     value = ot.sliced_wasserstein_distance(x, y, n_projections=n_directions, seed=seed)
     return float(np.asarray(value))
 
 
 def _transport(cost: Float[np.ndarray, "n m"]) -> float:
+    import ot  # noqa: PLC0415 (slow to import)
+
     return float(np.asarray(ot.emd2([], [], cost, numItermax=_MOST_ITERATIONS)))
 
 

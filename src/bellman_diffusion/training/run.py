@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tensorboardX import SummaryWriter
-
 from bellman_diffusion.errors import BellmanError, InvalidInputError
 from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
 from bellman_diffusion.training.files import write_atomically, write_json
@@ -30,7 +28,7 @@ class RunFolder:
         self._config = json.loads(json.dumps(dict(config)))
         self._check_config()
         self._metrics: Any = None
-        self._board: SummaryWriter | None = None
+        self._board: Any = None
 
     def make(self) -> None:
         """The folder with its configuration: not before there is something to keep in it."""
@@ -65,6 +63,8 @@ class RunFolder:
         kept = [row for row in rows if _step_of(row) <= step]
         write_atomically(metrics, "".join(f"{row}\n" for row in kept).encode())
         self._metrics = metrics.open("a")
+        from tensorboardX import SummaryWriter  # noqa: PLC0415 (slow to import)
+
         self._board = SummaryWriter(str(self.path / "tensorboard"), purge_step=step + 1)
         last = json.loads(kept[-1]) if kept else {}
         return {name: value for name, value in last.items() if name != "step"}
