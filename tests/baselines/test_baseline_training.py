@@ -118,9 +118,7 @@ def test_the_comparison_hands_on_validation_rows_steps_and_seed(monkeypatch, nam
 def test_classical_models_learn_from_the_validation_rows_too():
     """They have no training to stop; rows drawn between neighbours reach both groups."""
     far = ROWS[:32] + 100.0
-    made = table_models.MODELS["interpolation"](
-        table_models.Task(ROWS, far, {}, 600, 0, None)
-    )
+    made = table_models.MODELS["interpolation"](table_models.Task(ROWS, far, {}, 600, 0, None))
     # A third of the rows; 600 draws know a share to 0.02.
     assert np.mean(made[:, 0] > 50) == pytest.approx(1 / 3, abs=0.08)
 
@@ -143,11 +141,14 @@ def test_signal_and_noise_of_ddpm_have_the_variance_of_the_data():
 
 def test_the_published_settings_of_tabddpm_are_these():
     """Its repository's exp/abalone/ddpm_cb_best/config.toml, the rate to four digits."""
-    assert TABDDPM_ABALONE == DdpmSettings(
-        layers=(512, 128),
-        max_iter=30_000,
-        batch_size=4096,
-        learning_rate=3.442e-4,
-        transform="quantile",
-        n_times=100,
+    assert (
+        DdpmSettings(
+            layers=(512, 128),
+            max_iter=30_000,
+            batch_size=4096,
+            learning_rate=3.442e-4,
+            transform="quantile",
+            n_times=100,
+        )
+        == TABDDPM_ABALONE
     )
