@@ -1,6 +1,7 @@
 """The trained agent in Python: Stable-Baselines3's habits, laws, files."""
 
 import gymnasium as gym
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,13 +22,37 @@ def run(tmp_path_factory):
     return folder
 
 
-def test_stable_baselines_judges_our_agent(run):
+def test_stable_baselines_judges_our_agent_as_we_do(run):
+    """The returns of the very same episodes, played by the action with the best mean."""
     from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv
 
     agent = Agent.load(run)
-    mean, deviation = evaluate_policy(agent, gym.make("CartPole-v1"), n_eval_episodes=5, warn=False)
-    assert 5 < mean < 501
-    assert deviation >= 0
+    theirs = DummyVecEnv([lambda: Monitor(gym.make("CartPole-v1"))])
+    theirs.seed(7)
+    returns, lengths = evaluate_policy(
+        agent, theirs, n_eval_episodes=5, return_episode_rewards=True
+    )
+    best = jax.jit(
+        lambda o: jnp.argmax(agent.learner.algorithm.means(_reading(agent, o), agent.frame))
+    )
+    env, own = gym.make("CartPole-v1"), []
+    for episode in range(5):
+        # A later reset goes on with the random numbers of the first.
+        observation, _ = env.reset(seed=7 if episode == 0 else None)
+        total, over = 0.0, False
+        while not over:
+            observation, reward, stop, cut, _ = env.step(int(best(jnp.asarray(observation))))
+            total, over = total + reward, stop or cut
+        own.append(total)
+    assert returns == own
+    assert lengths == own  # CartPole pays 1 a step
+    assert len(set(own)) > 1
+
+
+def _reading(agent, observation):
+    return agent.learner.algorithm.read(agent.network, agent.frame, observation)
 
 
 def test_one_observation_gives_one_action_and_a_batch_gives_many(run):

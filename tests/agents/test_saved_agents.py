@@ -40,7 +40,7 @@ def test_a_saved_agent_acts_by_the_averaged_weights_of_its_seed(training, tmp_pa
     for place, seed in enumerate(SEEDS):
         agent = Agent.load(tmp_path, seed)
         kept = jax.tree.leaves(agent.network)
-        wanted = jax.tree.leaves(jax.tree.map(lambda a: a[place], training.state.average))
+        wanted = jax.tree.leaves(jax.tree.map(lambda a, i=place: a[i], training.state.average))
         for one, other in zip(kept, wanted, strict=True):
             np.testing.assert_array_equal(one, other)
 

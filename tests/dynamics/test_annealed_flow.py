@@ -1,5 +1,7 @@
 """Annealed dynamics without its corrections: a flow whose end is known in closed form."""
 
+from itertools import pairwise
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -28,7 +30,7 @@ def heun(n_steps):
     sigmas = np.geomspace(HIGH, LOW, n_steps)
     x = START.astype(float)
     slope = lambda x, sigma: sigma * x / (VARIANCE + sigma**2)
-    for sigma, following in zip(sigmas[:-1], sigmas[1:], strict=True):
+    for sigma, following in pairwise(sigmas):
         ahead = x + (following - sigma) * slope(x, sigma)
         x = x + 0.5 * (following - sigma) * (slope(x, sigma) + slope(ahead, following))
     return x * VARIANCE / (VARIANCE + LOW**2)

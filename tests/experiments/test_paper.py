@@ -223,12 +223,36 @@ def test_all_runs_every_part_once_and_goes_on_where_it_stopped(
 
 def test_seeds_are_moved_and_the_quick_run_is_thinner(tmp_path, calls):
     bellman("reproduce", "all", "--out", str(tmp_path), "--seed", "5", "--quiet")
-    full = dict(calls)
-    published = next(part.options for part in PARTS if part.name == "tabular")
-    assert full["tabular"] == published | {"seed": published["seed"] + 5}
+    # The published seeds, which nothing was chosen on, each moved by five.
+    assert dict(calls) == {
+        "linearity": {"seed": 5},
+        "equivalence": {"seed": 5},
+        "convergence": {"seed": 5},
+        "toy": {"seed": 305, "seeds": 3},
+        "tabular": {"seed": 1305, "seeds": 5},
+        "frozenlake": {"seed": 5, "seeds": 3},
+        "cartpole": {"seed": 4305, "seeds": 10},
+        "chain": {"seed": 5},
+        "mnist": {"seed": 905, "seeds": 3},
+        "ablation": {"seed": 1105, "seeds": 3},
+    }
     calls.clear()
     bellman("reproduce", "all", "--quick", "--out", str(tmp_path), "--quiet")
-    assert dict(calls)["tabular"]["seeds"] == 1
+    quick = dict(calls)
+    assert quick["tabular"] == {
+        "seed": 1300,
+        "seeds": 1,
+        "tables": "abalone,wine",
+        "models": "bellman,ddpm,stabilised,interpolation",
+        "max_iter": 1500,
+    }
+    assert quick["cartpole"] == {
+        "seed": 4300,
+        "seeds": 2,
+        "steps": 30_000,
+        "algos": "bellman,bellman-paper,c51",
+    }
+    assert all(options.get("seeds", 1) <= 2 for options in quick.values())
 
 
 def test_some_parts_are_run_and_the_others_kept(tmp_path, calls, capsys):
