@@ -10,6 +10,7 @@ import pytest
 from bellman_diffusion.agents.algorithms import register
 from bellman_diffusion.agents.algorithms.base import Algorithm
 from bellman_diffusion.agents.config import AgentConfig
+from bellman_diffusion.agents.environments import HostEnvironments, find_environment
 from bellman_diffusion.agents.environments.base import EnvSpec, JaxEnvironment
 from bellman_diffusion.agents.host_program import HostProgram, Tally
 from bellman_diffusion.agents.learner import JaxLearner, Learner
@@ -291,6 +292,13 @@ def test_no_chunk_of_host_stepped_agents_repeats_another(host):
     # Judged at one worth for both actions, so action 0, from three starts each.
     assert 0 < first[0] < 1
     assert first[0] != second[0]
+
+
+def test_no_two_environments_of_the_host_start_alike():
+    """Over seeds, environments side by side, and purposes: twelve starts."""
+    spec = find_environment("HostChoice-v0", {})
+    grids = [HostEnvironments(spec, READER, (0, 1), 3, purpose) for purpose in (0, 1)]
+    assert len(np.unique([grid.observation for grid in grids])) == 12
 
 
 def test_returns_while_learning_are_means_over_ended_episodes():
