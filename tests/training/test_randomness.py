@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bellman_diffusion.training.early_stopping import train_until_best
 from bellman_diffusion.training.loop import train
 from bellman_diffusion.training.optimiser import (
     Schedule,
@@ -13,6 +14,8 @@ from bellman_diffusion.training.optimiser import (
     init_state,
     make_program,
 )
+from bellman_diffusion.training.progress import NoProgress
+from bellman_diffusion.training.run import RunFolder
 
 CHUNK, STEPS, KEY = 8, 20, jax.random.key(3)
 
@@ -87,3 +90,58 @@ def test_steps_beyond_the_last_change_nothing():
     """Twenty steps in chunks of eight: four of the last chunk are not taken."""
     _, state = run(Schedule(0.1, constant=True))
     assert float(state.params.value) == pytest.approx(-0.1 * STEPS, rel=1e-4)
+
+
+def test_weights_are_judged_by_their_average_and_the_averages_best_is_kept():
+    """Weights fall by 0.1 a step and their average lags behind: the loss is least where *it* is near.
+
+    Validation by the weights themselves would keep an earlier step.
+    """
+    schedule = Schedule(0.1, constant=True, average_decay=0.9)
+    program = make_program(START, loss, schedule, 1)
+    averages = run(schedule, 40)[0]["slow"]
+    wanted = averages[21]
+    state, _, step = train_until_best(
+        lambda state, step, n: program(state, step, n, KEY, None, 0),
+        init_state(START, schedule),
+        40,
+        1,
+        lambda average: (average.value - wanted) ** 2,
+    )
+    # The average that step t sees is that of t steps.
+    assert step == 21
+    assert float(state.average.value) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("stop", [8, 16])
+def test_a_resume_keeps_the_row_of_every_chunk(tmp_path, stop):
+    """Those up to the saved step and with it; of the chunks after it, one row each."""
+
+    class Stop(NoProgress):
+        def update(self, step, n_steps, metrics):
+            if step == stop:
+                raise KeyboardInterrupt
+
+    schedule = Schedule(0.1)
+    program = make_program(START, loss, schedule, CHUNK)
+
+    def go_on(progress=None):
+        return train(
+            lambda state, step, n: program(state, step, n, KEY, None, 0),
+            init_state(START, schedule),
+            STEPS,
+            CHUNK,
+            run=RunFolder(tmp_path, {}),
+            progress=progress,
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        go_on(Stop())
+    _, figures = go_on()
+    rows = RunFolder(tmp_path, {}).rows()
+    assert [row["step"] for row in rows] == [8, 16, 20]
+    # A row has the means over the steps of its chunk that were taken.
+    draws = [float(jax.random.uniform(jax.random.fold_in(KEY, step))) for step in range(STEPS)]
+    means = [np.mean(draws[:8]), np.mean(draws[8:16]), np.mean(draws[16:])]
+    np.testing.assert_allclose([row["draw"] for row in rows], means, rtol=1e-5)
+    assert figures["draw"] == pytest.approx(means[-1], rel=1e-5)
