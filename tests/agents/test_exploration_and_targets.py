@@ -11,7 +11,7 @@ from bellman_diffusion.agents.algorithms import register
 from bellman_diffusion.agents.algorithms.base import Algorithm
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.environments import HostEnvironments, find_environment
-from bellman_diffusion.agents.environments.base import EnvSpec, JaxEnvironment
+from bellman_diffusion.agents.environments.base import EnvSpec, EnvState, JaxEnvironment
 from bellman_diffusion.agents.host_program import HostProgram, Tally
 from bellman_diffusion.agents.learner import JaxLearner, Learner
 from bellman_diffusion.agents.networks import Reader
@@ -231,6 +231,10 @@ def test_greedy_returns_stop_at_time_limits_and_followed_ones_are_discounted_thr
     found = whole.follow(jax.random.key(3), state.network, state.frame, start, 0.5, 5)
     # Σ γ^t (1 + t) over five steps.
     np.testing.assert_allclose(found, 1 + 2 / 2 + 3 / 4 + 4 / 8 + 5 / 16, rtol=1e-6)
+    # An episode that has one step behind it has two left: 2 + 3.
+    later = (EnvState(jnp.ones(2), jnp.ones(2, jnp.int32)), jnp.ones((2, 1)))
+    found = whole.follow(jax.random.key(3), state.network, state.frame, later, 1.0)
+    np.testing.assert_allclose(found, 5.0)
 
 
 def test_jitted_agents_are_judged_by_their_averaged_weights():
