@@ -38,6 +38,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

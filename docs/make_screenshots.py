@@ -1,4 +1,4 @@
-"""Pictures of pages that `bellman view --html` wrote, in headless Chromium.
+"""Screenshots of pages that `bellman view --html` wrote, by headless Chromium.
 
 bellman train CartPole-v1 --out runs/ours --seed 7
 bellman train CartPole-v1 --algo c51 --out runs/c51 --seed 7
@@ -15,12 +15,12 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 PICTURES = Path(__file__).parent / "pictures"
-# Which step is shown, and in which light.
+# The step that is shown, and the colour scheme.
 SHOTS = {"cartpole": (60, "light"), "frozenlake": (4, "dark")}
 
 
 def main(pages: list[str]) -> None:
-    """One picture a page, named after it."""
+    """One screenshot for each page, named after it."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]

@@ -13,12 +13,14 @@ from bellman_diffusion import (
     BellmanDiffusion,
     CheckpointError,
     InvalidInputError,
+    Recipe,
     TrainingDivergedError,
+    make_recipe,
 )
 from bellman_diffusion.metrics import wasserstein_1
 from bellman_diffusion.training import NoProgress
 
-SMALL = {"max_iter": 20, "width": 8, "depth": 1, "n_frequencies": 4, "n_steps": 8}
+SMALL = {"max_iter": 20, "width": 8, "depth": 1, "n_steps": 8}
 X = np.random.default_rng(0).normal([1.0, -2.0], [0.5, 3.0], (300, 2))
 
 
@@ -72,9 +74,8 @@ def test_a_frame_with_numbered_columns_comes_back_as_a_frame():
 def test_isotropic_scalar_field_is_the_smoothed_density():
     """log s against the truth: N(0, 1 + ε) for standardised normal data, within 0.1 on average."""
     data = np.random.default_rng(1).normal(2.0, 3.0, (5000, 1))
-    model = BellmanDiffusion(
-        "paper", kernel="isotropic", epsilon=0.5, pairs="all", max_iter=1500, width=32, depth=2
-    ).fit(data)
+    recipe = make_recipe("paper", kernel="isotropic", epsilon=0.5, pairs="all", max_iter=1500)
+    model = BellmanDiffusion(recipe, width=32, depth=2).fit(data)
     points = np.linspace(-3.0, 7.0, 9)[:, None]
     truth = -0.5 * (points[:, 0] - 2) ** 2 / (9 * 1.5) - 0.5 * np.log(2 * np.pi * 9 * 1.5)
     assert np.mean(np.abs(model.score_samples(points) - truth)) < 0.1
@@ -96,7 +97,7 @@ def test_a_loaded_model_is_the_saved_one(tmp_path, preset):
     np.testing.assert_array_equal(
         again.sample(3, random_state=1, max_lost=1.0), model.sample(3, random_state=1, max_lost=1.0)
     )
-    assert again.get_params()["preset"] == preset
+    assert again.get_params()["preset"] == model.recipe_
     with pytest.raises(InvalidInputError, match="no training data"):
         again.sample(3, start="data")
 
@@ -147,7 +148,21 @@ def test_wrong_number_of_columns_is_refused(tiny_model):
 )
 def test_bad_settings_are_refused_with_their_cause(settings, message):
     with pytest.raises(InvalidInputError, match=message):
-        BellmanDiffusion(**settings).fit(X)
+        BellmanDiffusion(make_recipe(**settings)).fit(X)
+
+
+def test_the_estimators_own_settings_change_those_of_the_preset():
+    with pytest.raises(InvalidInputError, match="max_iter must be a whole number"):
+        BellmanDiffusion(max_iter=2.5).fit(X)
+    with pytest.raises(InvalidInputError, match="unknown preset 'best'"):
+        BellmanDiffusion("best").fit(X)
+    with pytest.raises(InvalidInputError, match="there is no setting 'wdith'"):
+        make_recipe(wdith=3)
+    model = BellmanDiffusion(Recipe(epsilon=0.3, max_iter=9), width=8, depth=1).fit(X)
+    assert (model.recipe_.epsilon, model.recipe_.max_iter, model.recipe_.width) == (0.3, 9, 8)
+    # A recipe that cannot be run does not exist.
+    with pytest.raises(InvalidInputError, match="above sigma_max"):
+        Recipe(sigma_min=5.0)
 
 
 def test_bad_calls_are_refused_with_their_cause(tiny_model):
@@ -193,11 +208,11 @@ def test_sliced_scalar_field_is_never_called_a_density():
 @pytest.mark.parametrize("field", ["pair", "conservative"])
 @pytest.mark.parametrize("objective", ["sliced-trace", "exact-trace", "denoising"])
 def test_every_field_objective_and_dynamics_go_together(field, objective, dynamics):
-    model = BellmanDiffusion(
+    recipe = make_recipe(
         "paper", field=field, objective=objective, dynamics=dynamics, kernel="isotropic",
-        sigma_min=0.1, sigma_max=0.1, max_iter=3, width=4, depth=1, n_steps=3, random_state=0,
-        step_size=0.001,
-    ).fit(X)  # fmt: skip
+        sigma_min=0.1, sigma_max=0.1, max_iter=3, width=4, depth=1, n_steps=3, step_size=0.001,
+    )  # fmt: skip
+    model = BellmanDiffusion(recipe, random_state=0).fit(X)
     assert model.sample(2, max_lost=1.0, start="data").shape == (2, 2)
 
 

@@ -33,7 +33,7 @@ BEFORE = ("bellman train CartPole-v1 --algo c51",)
 def thinned(name, words):
     more = list(THINNED.get(name, ()))
     if "--samples" in words:
-        more += ["--samples", "2000", "--max-iter", "250", "--functions", "11"]
+        more += ["--samples", "2000", "--max-iter", "250", "--n-basis", "11"]
     if name == "view" and "--html" not in words:
         # A server would not end.
         more += ["--html", "page.html"]

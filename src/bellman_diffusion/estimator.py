@@ -7,14 +7,13 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bellman_diffusion import model
 from bellman_diffusion.density import log_density_by_flow
@@ -35,10 +34,12 @@ from bellman_diffusion.fields import (
     evaluate,
     evaluate_score,
 )
+from bellman_diffusion.frames import feature_names, frame_type, pandas_frame, validated
+from bellman_diffusion.model import ModelHeader
 from bellman_diffusion.recipe import SAMPLER_SETTINGS, Recipe, make_recipe
 from bellman_diffusion.standardise import Standardiser
 from bellman_diffusion.training import NoProgress, Progress, RichProgress, RunFolder
-from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
+from bellman_diffusion.training.checkpoint import read_checkpoint, write_checkpoint
 from bellman_diffusion.training.run import read_config
 
 _KIND = "generative model"
@@ -117,16 +118,16 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         would show.
         """
         del y
-        frame = _frame_type(X)
-        rows = _validated(self, X, reset=True)
+        frame = frame_type(X)
+        rows = validated(self, X, reset=True)
         recipe = self._resolve()
-        standardiser = Standardiser.fit(rows, _names(self))
+        standardiser = Standardiser.fit(rows, feature_names(self))
         z = standardiser.forward(rows)
         _check_sampler(recipe, z.shape[1])
         seed = self._fit_seed()
         others = None
         if validation is not None:
-            others = standardiser.forward(_validated(self, validation, reset=False))
+            others = standardiser.forward(validated(self, validation, reset=False))
         run = None
         if self.run_dir is not None:
             # The data's digest too: a run continues only with the rows that it was started with.
@@ -220,7 +221,7 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         Exact for normal data, an approximation for other (`fields.GuidedPair`).
         """
         check_is_fitted(self)
-        rows = _validated(self, X, reset=False, allow_nan=True)
+        rows = validated(self, X, reset=False, allow_nan=True)
         key_rows = jax.random.fold_in(self._sample_key(random_state), 2)
         dynamics = model.build_conditioned(self._resolve_sampler(), self.field_)
         known = self.standardiser_.forward(rows)
@@ -279,7 +280,7 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         field, header = read_checkpoint(Path(path), _KIND, ModelHeader, ModelHeader.structure)
         return cls.from_header(field, header)
 
-    def to_header(self) -> "ModelHeader":
+    def to_header(self) -> ModelHeader:
         """All but the fields."""
         check_is_fitted(self)
         seed = self.random_state
@@ -287,7 +288,7 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
             recipe=self.recipe_,
             random_state=int(seed) if isinstance(seed, Integral) else None,
             columns=int(self.n_features_in_),
-            names=_names(self),
+            names=feature_names(self),
             mean=self.standardiser_.mean.tolist(),
             scale=self.standardiser_.scale.tolist(),
             box=(self.box_.low.tolist(), self.box_.high.tolist()),
@@ -298,13 +299,13 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         )
 
     @classmethod
-    def from_header(cls, field: model.Field, header: "ModelHeader") -> "BellmanDiffusion":
+    def from_header(cls, field: model.Field, header: ModelHeader) -> "BellmanDiffusion":
         """A model from its fields and what `to_header` gave."""
         loaded = cls(header.recipe, random_state=header.random_state)
         loaded._restore(field, header)
         return loaded
 
-    def _restore(self, field: model.Field, header: "ModelHeader") -> None:
+    def _restore(self, field: model.Field, header: ModelHeader) -> None:
         self.field_ = field
         self.recipe_ = header.recipe
         self.n_features_in_ = header.columns
@@ -314,7 +315,7 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         self.box_ = Box(*(np.asarray(side) for side in header.box))
         self.covariance_ = np.asarray(header.covariance, np.float32)
         self.train_rows_ = None
-        self.frame_type_ = _pandas_frame() if header.frame else None
+        self.frame_type_ = pandas_frame() if header.frame else None
         self.loss_ = header.loss
         self.n_iter_ = header.steps
 
@@ -365,7 +366,7 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
 
     def _checked(self, X: Any) -> Float[np.ndarray, "n dim"]:
         check_is_fitted(self)
-        return self.standardiser_.forward(_validated(self, X, reset=False))
+        return self.standardiser_.forward(validated(self, X, reset=False))
 
     def _at(self, sigma: float | None) -> AbstractField:
         check_is_fitted(self)
@@ -380,63 +381,8 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         return at_noise(self.field_, sigma)
 
 
-def _validated(
-    estimator: BellmanDiffusion, X: Any, *, reset: bool, allow_nan: bool = False
-) -> Float[np.ndarray, "n dim"]:
-    """scikit-learn's checks: numbers, finite, two-dimensional, at least two rows to learn from."""
-    rows: Any = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=np.float64,
-        ensure_all_finite="allow-nan" if allow_nan else True,
-        ensure_min_samples=2 if reset else 1,
-    )
-    return rows
-
-
 def _check_sampler(recipe: Recipe, dim: int) -> None:
     if recipe.dynamics == "metropolis" and not model.scalar_is_density(recipe, dim):
         raise InvalidInputError(
             "Metropolis adjustment needs a scalar field that is a density: set kernel='isotropic'"
         )
-
-
-class ModelHeader(Header, frozen=True, kw_only=True):
-    """A fitted model but for its fields."""
-
-    recipe: Recipe
-    random_state: int | None
-    columns: int
-    names: list[str] | None
-    mean: list[float]
-    scale: list[float]
-    box: tuple[list[float], list[float]]
-    covariance: list[list[float]]
-    frame: bool
-    """Whether it was fitted to a data frame."""
-    loss: float
-    steps: int
-
-    def structure(self) -> model.Field:
-        """Fields of the saved structure, to be filled with the saved arrays."""
-        covariance = jnp.eye(self.columns)
-        return eqx.filter_eval_shape(model.build_field, self.recipe, covariance, jax.random.key(0))
-
-
-def _names(estimator: BellmanDiffusion) -> list[str] | None:
-    names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
-
-
-def _frame_type(X: Any) -> Any:
-    """The data frame class of X, or None for arrays."""
-    return type(X) if hasattr(X, "columns") and hasattr(X, "iloc") else None
-
-
-def _pandas_frame() -> Any:
-    try:
-        from pandas import DataFrame  # noqa: PLC0415 (only where a frame was fitted)
-    except ImportError:
-        return None
-    return DataFrame

@@ -48,6 +48,7 @@ from bellman_diffusion.training import (
     train,
     train_until_best,
 )
+from bellman_diffusion.training.checkpoint import Header
 from bellman_diffusion.training.optimiser import Schedule
 
 CHUNK_STEPS = 50
@@ -134,6 +135,28 @@ def scalar_is_density(recipe: Recipe, dim: int) -> bool:
         return True
     # In one dimension a direction of length 1 is ±1, and the projection is x itself.
     return dim == 1 and recipe.slice_distribution != "gaussian"
+
+
+class ModelHeader(Header, frozen=True, kw_only=True):
+    """A fitted model but for its fields."""
+
+    recipe: Recipe
+    random_state: int | None
+    columns: int
+    names: list[str] | None
+    mean: list[float]
+    scale: list[float]
+    box: tuple[list[float], list[float]]
+    covariance: list[list[float]]
+    frame: bool
+    """Whether it was fitted to a data frame."""
+    loss: float
+    steps: int
+
+    def structure(self) -> Field:
+        """Fields of the saved structure, to be filled with the saved arrays."""
+        covariance = jnp.eye(self.columns)
+        return eqx.filter_eval_shape(build_field, self.recipe, covariance, jax.random.key(0))
 
 
 def covariance_of(data: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "dim dim"]:

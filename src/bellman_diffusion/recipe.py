@@ -186,4 +186,5 @@ def make_recipe(preset: Any = "default", **changes: Any) -> Recipe:
         raise InvalidInputError(
             f"there is no setting {unknown[0]!r}; there are {', '.join(Recipe.__dataclass_fields__)}"
         )
-    return replace(preset, **{name: v for name, v in changes.items() if v is not None})
+    given = {name: value for name, value in changes.items() if value is not None}
+    return replace(preset, **{name: _checked(name, value) for name, value in given.items()})

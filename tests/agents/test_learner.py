@@ -11,18 +11,20 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bellman_diffusion.agents.algorithms import make_algorithm
+from bellman_diffusion.agents.algorithms import find_algorithm
 from bellman_diffusion.agents.config import AgentConfig
-from bellman_diffusion.agents.evaluation import Judged, judge_laws
-from bellman_diffusion.agents.learner import JaxLearner, Learner
-from bellman_diffusion.agents.make import make_learner
+from bellman_diffusion.agents.evaluation import PredictedReturns, evaluate_returns
+from bellman_diffusion.agents.jax_learner import JaxLearner
+from bellman_diffusion.agents.learner import Learner
+from bellman_diffusion.agents.make import make_jax_learner, make_learner
 from bellman_diffusion.agents.registry import ENVIRONMENTS, default_config
 from bellman_diffusion.agents.risk import Risk
 from bellman_diffusion.agents.train import make_train, train_agents
 from bellman_diffusion.environments.base import EnvSpec, JaxEnvironment
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.mixture import MixtureReturn
-from bellman_diffusion.returns.networks import Reader
+from bellman_diffusion.returns.models import ModelSettings, make_model
+from bellman_diffusion.returns.observations import ObservationEncoder
 from bellman_diffusion.returns.tabulated import TabulatedReturn
 from bellman_diffusion.training import NoProgress, RunFolder
 
@@ -37,7 +39,7 @@ class Probe(JaxEnvironment):
     seen: jax.Array
     start: jax.Array
     reward: jax.Array
-    following: jax.Array
+    next_state: jax.Array
     done: jax.Array
 
     def initial(self, key):
@@ -49,10 +51,10 @@ class Probe(JaxEnvironment):
         return now, self.seen[now][None], self.reward[inner, action], self.done[inner, action]
 
 
-def probe(seen, start, reward, following, done) -> Probe:
+def probe(seen, start, reward, next_state, done) -> Probe:
     spec = EnvSpec("probe", SPACE, 2, time_limit=10)
     arrays = (jnp.asarray(a, jnp.float32) for a in (seen, start, reward))
-    return Probe(spec, *arrays, jnp.asarray(following), jnp.asarray(done, bool))
+    return Probe(spec, *arrays, jnp.asarray(next_state), jnp.asarray(done, bool))
 
 
 END = [[0, 0], [1, 1]]
@@ -97,8 +99,10 @@ def test_five_probe_environments_are_solved(algo):
         normalise=False,
         updates_per_round=4,
     )
-    reader = Reader.for_space(SPACE, "probe")
-    learner = Learner(config, make_algorithm(config, reader, 2), reader)
+    encoder = ObservationEncoder.for_space(SPACE, "probe")
+    sizes = ModelSettings(config.n_outputs, config.smoothing, config.hidden)
+    model = make_model(find_algorithm(algo).model, encoder, 2, sizes)
+    learner = Learner(config, model, encoder)
     together = jax.tree.map(lambda *a: jnp.stack(a), *(p for p, _ in PROBES.values()))
 
     @jax.jit
@@ -106,8 +110,10 @@ def test_five_probe_environments_are_solved(algo):
         def one(environment):
             whole = JaxLearner(learner, environment)
             state, _ = whole.chunk(key, whole.init(key), jnp.asarray(0))
-            readings = learner.read(state.network, state.frame, environment.seen[:, None])
-            return learner.algorithm.means(readings, state.frame)
+            readings = learner.outputs(
+                state.network, state.normalisation, environment.seen[:, None]
+            )
+            return learner.model.means(readings, state.normalisation)
 
         return jax.vmap(one)(together)
 
@@ -127,7 +133,7 @@ SMALL = {
     "batch_size": 16,
     "n_outputs": 11,
     "replay": 700,
-    "average": 0.9,
+    "ema_decay": 0.9,
 }
 
 
@@ -176,48 +182,48 @@ def test_the_support_is_found_and_grows_with_the_returns():
     """CartPole at γ = 0.99: rewards of 1 bound returns by 100, random episodes are shorter."""
     config = AgentConfig("CartPole-v1", **(SMALL | {"steps": 1200, "updates_per_round": 8}))
     trained = train_agents(config, [0])
-    support = jax.tree.map(lambda a: float(a[0]), trained.state.frame.support)
+    support = jax.tree.map(lambda a: float(a[0]), trained.state.normalisation.support)
     assert support.low == 0
     assert 10 < support.high <= 100.001
     assert support.greatest == pytest.approx(100, rel=1e-4)
 
 
-def test_judged_laws_are_compared_with_what_follows():
+def test_predicted_returns_are_compared_with_rollouts():
     config = AgentConfig("CartPole-v1", **(SMALL | {"steps": 300}))
-    learner, environment = make_learner(config)
-    assert isinstance(environment, JaxEnvironment)
-    whole = JaxLearner(learner, environment)
+    whole = make_jax_learner(config)
     state = jax.tree.map(lambda a: a[0], train_agents(config, [0]).state)
-    judged = judge_laws(whole, jax.random.key(0), state.average, state.frame, 4, 3)
-    assert judged.returns.shape == (4, 3)
+    predicted = evaluate_returns(
+        whole, jax.random.key(0), state.ema_network, state.normalisation, 4, 3
+    )
+    assert predicted.returns.shape == (4, 3)
     # A return is Σ γ^k over the steps that are left.
-    lengths = np.log(1 - judged.returns * (1 - config.gamma)) / np.log(config.gamma)
+    lengths = np.log(1 - predicted.returns * (1 - config.gamma)) / np.log(config.gamma)
     np.testing.assert_allclose(lengths, lengths.round(), atol=0.02)
     # W1 to a certain return is the mean distance to it.
-    distribution = judged.distributions[0]
+    distribution = predicted.distributions[0]
     wanted = float(
-        jnp.sum(distribution.coefficients * jnp.abs(distribution.centres - judged.returns[0, 0]))
+        jnp.sum(distribution.coefficients * jnp.abs(distribution.centres - predicted.returns[0, 0]))
     )
-    assert judged.w1()[0] == pytest.approx(wanted, rel=0.05)
+    assert predicted.w1()[0] == pytest.approx(wanted, rel=0.05)
 
 
 def test_errors_of_the_fields_are_those_of_shifted_gaussians():
     """Of N(m, h²) moved by h: ∫|s − s*| = 2(2Φ(1/2) − 1), and ∫|g − g*| by quadrature."""
     distribution = MixtureReturn(jnp.ones((1, 1)), jnp.asarray([11.0]), jnp.asarray(0.1))
-    judged = Judged(np.zeros((1, 1)), distribution, np.full((1, 3), 10.0))
-    scalar, gradient = judged.field_errors(1.0)
+    predicted = PredictedReturns(np.zeros((1, 1)), distribution, np.full((1, 3), 10.0))
+    scalar, gradient = predicted.field_errors(1.0)
     assert scalar[0] == pytest.approx(2 * (2 * norm.cdf(0.5) - 1), rel=1e-3)
     z = np.linspace(-10, 10, 20_001)
     slope = -z * norm.pdf(z)
     moved = -(z - 1) * norm.pdf(z - 1)
     wanted = np.abs(moved - slope).sum() / np.abs(slope).sum()
     assert gradient[0] == pytest.approx(wanted, rel=1e-3)
-    right = Judged(np.zeros((1, 1)), distribution, np.full((1, 3), 11.0))
+    right = PredictedReturns(np.zeros((1, 1)), distribution, np.full((1, 3), 11.0))
     assert max(right.field_errors(1.0)) < 1e-5
     # A table of a narrow distribution is smoothed as much as the returns are.
     grid = jnp.linspace(9.0, 13.0, 4001)
     table = TabulatedReturn.create(grid, distribution.pdf(grid), distribution.gradient(grid))
-    assert max(Judged(np.zeros((1, 1)), table, right.returns).field_errors(1.0)) < 0.02
+    assert max(PredictedReturns(np.zeros((1, 1)), table, right.returns).field_errors(1.0)) < 0.02
 
 
 @pytest.mark.parametrize("name", sorted(ENVIRONMENTS))
@@ -229,7 +235,7 @@ def test_every_registered_configuration_can_be_used(name):
         jax.eval_shape(learner.init, jax.random.key(0))
 
 
-def test_short_runs_are_judged_at_their_end():
+def test_short_runs_are_predicted_at_their_end():
     config = default_config("CartPole-v1", steps=333)
     assert config.steps == config.eval_every == 340
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bellman_diffusion.agents.replay import Rows, empty_replay, sample, store
-from bellman_diffusion.returns.support import Support, first_support, grown
+from bellman_diffusion.returns.support import Support, first_support, grown, reward_bounds
 
 CAPACITY, N_ENVS, GAMMA = 12, 2, 0.9
 
@@ -53,14 +53,14 @@ def test_windows_sum_rewards_up_to_the_end_and_never_cross_the_newest_row(n_rows
         discount *= 1 - log[last][3][env]
         assert float(batch.reward[i]) == pytest.approx(total, rel=1e-5)
         assert float(batch.discount[i]) == pytest.approx(discount, rel=1e-5)
-        assert float(batch.next_state[i, 0]) == last + 100 * env + 0.5
+        assert float(batch.next_observation[i, 0]) == last + 100 * env + 0.5
     assert {t for t, _ in starts} == set(range(oldest, n_rows - n_step + 1))
     assert {env for _, env in starts} == {0, 1}
 
 
 def test_the_first_support_covers_the_returns_seen():
     replay, _ = filled(12)
-    support = first_support(replay, GAMMA)
+    support = first_support(replay.reward, replay.ended, GAMMA)
     assert float(support.low) == 0
     # From the best row on: 2+8, then γ(2+9), …, to the end of the episode.
     best = sum(GAMMA**k * (2.0 + 8 + k) for k in range(4))
@@ -69,17 +69,17 @@ def test_the_first_support_covers_the_returns_seen():
     # A bound on all returns that is near is taken at once; one that is far is not.
     assert float(support.high) == pytest.approx(130, rel=1e-4)
     rare = replay._replace(reward=replay.reward * (jnp.arange(12) == 11)[:, None])
-    assert float(first_support(rare, GAMMA).high) < 20
+    assert float(first_support(rare.reward, rare.ended, GAMMA).high) < 20
 
 
-def test_a_support_grows_on_the_side_that_spills_and_no_further_than_rewards_allow():
+def test_a_support_grows_on_the_side_that_overflows_and_no_further_than_rewards_allow():
     replay, _ = filled(12)
     support = Support(*(jnp.asarray(v) for v in (0.0, 50.0, 0.0, 130.0)))
     nothing, much = jnp.zeros(()), jnp.ones(())
-    wider = grown(support, nothing, much, replay.reward, GAMMA, 1e-4)
+    wider = grown(support, nothing, much, reward_bounds(replay.reward, GAMMA), 1e-4)
     assert float(wider.high) > float(support.high)
     assert float(wider.low) == float(support.low)
     for _ in range(20):
-        wider = grown(wider, much, much, replay.reward, GAMMA, 1e-4)
+        wider = grown(wider, much, much, reward_bounds(replay.reward, GAMMA), 1e-4)
     assert float(wider.high) == pytest.approx(13 / (1 - GAMMA), rel=1e-4)
     assert float(wider.low) == 0

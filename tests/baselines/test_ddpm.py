@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellman_diffusion.baselines import DDPM, TABDDPM_ABALONE, DdpmSettings
+from bellman_diffusion.baselines import DDPM, DdpmSettings
 from bellman_diffusion.baselines.ddpm import _sample, signal_shares
 
 SIZE, TIMES = 0.5, 200
@@ -52,8 +52,3 @@ def test_a_small_training_finds_mean_and_spread(transform):
     made = DDPM(settings, random_state=1).fit(data).sample(2000, random_state=2)
     np.testing.assert_allclose(made.mean(axis=0), data.mean(axis=0), atol=0.25)
     np.testing.assert_allclose(np.cov(made.T), np.cov(data.T), rtol=0.25, atol=0.1)
-
-
-def test_the_published_settings_are_kept():
-    assert TABDDPM_ABALONE.layers == (512, 128)
-    assert TABDDPM_ABALONE.n_times == 100

@@ -4,10 +4,11 @@ import sys
 
 import pytest
 
-from bellman_diffusion.cli import demo, main, reproduce
+from bellman_diffusion.cli import demo, main
 from bellman_diffusion.cli.lazy import COMMANDS, load
 from bellman_diffusion.cli.options import show
-from bellman_diffusion.paper.experiments.toy import ToySettings
+from bellman_diffusion.paper.experiments import toy
+from bellman_diffusion.paper.toy_cells import ToySettings
 from bellman_diffusion.render.page import Table
 
 
@@ -23,7 +24,7 @@ def call(monkeypatch, *arguments):
 
 
 def test_json_is_the_last_line_of_stdout(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(reproduce, "ToySettings", tiny)
+    monkeypatch.setattr(toy, "ToySettings", tiny)
     arguments = ("reproduce", "toy", "--models", "score", "--json", "--out", str(tmp_path))
     assert call(monkeypatch, *arguments) == 0
     figures = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -54,7 +55,7 @@ def test_user_errors_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path)
 
 def test_a_folder_that_cannot_be_written_is_a_user_error(monkeypatch, capsys, tmp_path):
     (tmp_path / "file").touch()
-    monkeypatch.setattr(reproduce, "ToySettings", tiny)
+    monkeypatch.setattr(toy, "ToySettings", tiny)
     out = str(tmp_path / "file" / "below")
     assert call(monkeypatch, "reproduce", "toy", "--models", "score", "--quiet", "--out", out) == 2
     assert "Traceback" not in capsys.readouterr().err
@@ -64,7 +65,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys, tmp_path):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduce, "run_toy", interrupted)
+    monkeypatch.setattr(toy, "run_parallel", interrupted)
     assert call(monkeypatch, "reproduce", "toy", "--out", str(tmp_path)) == 130
     assert "run the same command again" in capsys.readouterr().err
 

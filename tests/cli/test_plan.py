@@ -19,7 +19,7 @@ def run(*arguments):
 
 def test_frozen_lake_meets_its_bar_and_can_be_loaded_again(tmp_path):
     out = str(tmp_path / "run")
-    arguments = "FrozenLake-v1 --policy optimal --gamma 0.99 --exact --functions 21 --sigma 0.05"
+    arguments = "FrozenLake-v1 --policy optimal --gamma 0.99 --exact --n-basis 21 --sigma 0.05"
     result = run(*arguments.split(), "--json", "--out", out)
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout.splitlines()[-1])
@@ -33,7 +33,7 @@ def test_frozen_lake_meets_its_bar_and_can_be_loaded_again(tmp_path):
 
 def test_samples_write_a_run_folder(tmp_path):
     out = tmp_path / "run"
-    arguments = "FrozenLake-v1 --samples 1000 --max-iter 100 --functions 11 --support 0 1 --quiet"
+    arguments = "FrozenLake-v1 --samples 1000 --max-iter 100 --n-basis 11 --support 0 1 --quiet"
     result = run(*arguments.split(), "--out", str(out))
     assert result.exit_code == 0, result.output
     for name in ("config.json", "metrics.jsonl", "checkpoint.bellman", "planner.bellman"):
@@ -43,7 +43,7 @@ def test_samples_write_a_run_folder(tmp_path):
 def test_another_plan_does_not_take_the_place_of_one(tmp_path, monkeypatch):
     """What differs by default has a folder of its own; in one folder it is refused."""
     monkeypatch.chdir(tmp_path)
-    few = ("FrozenLake-v1", "--functions", "11", "--quiet")
+    few = ("FrozenLake-v1", "--n-basis", "11", "--quiet")
     for extra in ((), ("--mode", "c51"), ("--map", "8x8"), ("--policy", "random")):
         assert run(*few, *extra).exit_code == 0
     found = {p.name for p in (tmp_path / "runs").iterdir()}
@@ -66,7 +66,7 @@ def test_policies_come_from_functions_and_tables(tmp_path, monkeypatch):
     np.save("table.npy", np.full(16, 2))
     means = []
     for policy in ("walker:right", "table.npy"):
-        result = run("FrozenLake-v1", "--policy", policy, "--functions", "11", "--json")
+        result = run("FrozenLake-v1", "--policy", policy, "--n-basis", "11", "--json")
         assert result.exit_code == 0, result.output
         means.append(json.loads(result.stdout.splitlines()[-1])["starts"][0]["mean"])
     assert means[0] == means[1]

@@ -65,7 +65,7 @@ def test_conditions_are_met_and_explained(monkeypatch, capsys, model):
     assert call(monkeypatch, "sample", str(model), "-n", "5", *where) == 0
     out, err = capsys.readouterr()
     assert out.count("male") == 5
-    assert "by throwing rows away: Sex, Pclass;" in err
+    assert "by rejection: Sex, Pclass;" in err
     assert call(monkeypatch, "sample", str(model), "-n", "5", *where, "--json", "--quiet") == 0
     figures = last_json(capsys)
     assert figures["rejected_by"] == ["Sex", "Pclass"]
@@ -148,7 +148,7 @@ def test_a_model_is_not_asked_for_columns_it_never_saw(monkeypatch, capsys, mode
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--set", "speed=3"), "no such setting"),
+        (("--set", "speed=3"), "there is no setting 'speed'"),
         (("--drop", "Cabin"), "there is no such column"),
         (("--type", "Sex=number"), "cannot be read as number"),
         (("--type", "Sex=colour"), "is none of"),

@@ -7,16 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellman_diffusion.environments import (
-    EnvSpec,
-    HostEnvironments,
-    JaxEnvironment,
-    find_environment,
-)
+from bellman_diffusion.environments import Environment, EnvSpec, HostEnvironments
 from bellman_diffusion.environments.base import EnvState
 from bellman_diffusion.environments.transition_tables import finite_mdp
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.returns.networks import Reader
+from bellman_diffusion.returns.observations import ObservationEncoder
 
 
 def controller(observation) -> int:
@@ -25,8 +20,8 @@ def controller(observation) -> int:
 
 @pytest.mark.parametrize("policy", ["controller", "push"])
 def test_cartpole_is_gymnasiums_step_by_step(policy):
-    jitted = find_environment("CartPole-v1", {})
-    assert isinstance(jitted, JaxEnvironment)
+    jitted = Environment("CartPole-v1", {}).jitted
+    assert jitted is not None
     env = gym.make("CartPole-v1")
     for seed in range(2):
         observation, _ = env.reset(seed=seed)
@@ -52,8 +47,8 @@ def test_cartpole_is_gymnasiums_step_by_step(policy):
 
 
 def test_acrobot_is_gymnasiums_step_by_step():
-    jitted = find_environment("Acrobot-v1", {})
-    assert isinstance(jitted, JaxEnvironment)
+    jitted = Environment("Acrobot-v1", {}).jitted
+    assert jitted is not None
     env = gym.make("Acrobot-v1")
     observation, _ = env.reset(seed=0)
     state, _ = jitted.reset(jax.random.key(0))
@@ -73,8 +68,8 @@ def test_acrobot_is_gymnasiums_step_by_step():
 
 def test_a_table_is_drawn_from_with_its_own_probabilities():
     env = gym.make("FrozenLake-v1")
-    jitted = find_environment("FrozenLake-v1", {})
-    assert isinstance(jitted, JaxEnvironment)
+    jitted = Environment("FrozenLake-v1", {}).jitted
+    assert jitted is not None
     mdp = finite_mdp(env)
     n = 20_000
     keys = jax.random.split(jax.random.key(0), n)
@@ -94,10 +89,10 @@ def test_a_table_is_drawn_from_with_its_own_probabilities():
 
 
 def test_host_environments_go_where_a_checkpoint_was():
-    spec = find_environment("CartPole-v1", {"max_episode_steps": 30})
+    spec = Environment("CartPole-v1", {"max_episode_steps": 30}).spec
     assert isinstance(spec, EnvSpec)
     assert spec.time_limit == 30
-    reader = Reader.for_space(spec.observation_space, spec.env_id)
+    reader = ObservationEncoder.for_space(spec.observation_space, spec.env_id)
     rng = np.random.default_rng(0)
     envs = HostEnvironments(spec, reader, (3, 8), 2)
     for _ in range(57):
@@ -112,9 +107,9 @@ def test_host_environments_go_where_a_checkpoint_was():
 
 
 def test_a_time_limit_is_no_end_and_the_last_observation_is_kept():
-    spec = find_environment("CartPole-v1", {"max_episode_steps": 5})
+    spec = Environment("CartPole-v1", {"max_episode_steps": 5}).spec
     assert isinstance(spec, EnvSpec)
-    reader = Reader.for_space(spec.observation_space, spec.env_id)
+    reader = ObservationEncoder.for_space(spec.observation_space, spec.env_id)
     envs = HostEnvironments(spec, reader, (0,), 1)
     for t in range(5):
         before = envs.observation.copy()
@@ -122,16 +117,16 @@ def test_a_time_limit_is_no_end_and_the_last_observation_is_kept():
     assert seen.ended[0, 0] == 1
     assert seen.terminated[0, 0] == 0
     # What was reached follows from what was before, not from a reset.
-    assert np.abs(seen.next_state - before).max() < 0.5
+    assert np.abs(seen.next_observation - before).max() < 0.5
     assert np.abs(envs.observation).max() <= 0.05
 
 
 def test_continuous_actions_are_refused_with_a_remedy():
     with pytest.raises(InvalidInputError, match="ActionWrapper"):
-        find_environment("Pendulum-v1", {})
+        Environment("Pendulum-v1", {})
 
 
 def test_large_images_are_refused_with_a_remedy():
     space = gym.spaces.Box(0, 255, (210, 160, 3), np.uint8)
     with pytest.raises(InvalidInputError, match="ResizeObservation"):
-        Reader.for_space(space, "Pong")
+        ObservationEncoder.for_space(space, "Pong")

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellman_diffusion.agents.environments import JaxEnvironment, find_environment
-from bellman_diffusion.agents.environments.base import EnvState
-from bellman_diffusion.agents.environments.gymnax_env import GAMES
 from bellman_diffusion.agents.registry import default_config
+from bellman_diffusion.environments import Environment, JaxEnvironment
+from bellman_diffusion.environments.base import EnvState
+from bellman_diffusion.environments.gymnax_env import GAMES
 
 CHANNELS = {"Asterix": 4, "Breakout": 4, "Freeway": 7, "Seaquest": 10, "SpaceInvaders": 6}
 FIELDS = {
@@ -26,8 +26,8 @@ POLICIES = {
 
 
 def jitted(env_id: str) -> JaxEnvironment:
-    environment = find_environment(env_id, {})
-    assert isinstance(environment, JaxEnvironment)
+    environment = Environment(env_id, {}).jitted
+    assert environment is not None
     return environment
 
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bellman_diffusion.images.judge import Judge
 
 from bellman_diffusion.images.classifier import Classifier
+from bellman_diffusion.images.evaluation import ImageEvaluator
 from bellman_diffusion.images.training import fit_classifier
 from bellman_diffusion.images.vae import VAE, vae_loss
 from bellman_diffusion.metrics import frechet_distance
@@ -47,18 +47,18 @@ def test_frechet_distance_of_normal_laws():
     assert frechet_distance(a, a) == pytest.approx(0, abs=1e-8)
 
 
-def test_a_classifier_learns_and_judges():
+def test_a_classifier_learns_and_evaluates():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 400)
     images = rng.integers(0, 60, (400, 1, 12, 12)).astype(np.uint8)
     images[labels == 1, :, 4:8, 4:8] += 150
     classifier = fit_classifier(images[:300], labels[:300], n_steps=100, seed=0)
     assert isinstance(classifier, Classifier)
-    judge = Judge(classifier, images[300:], labels[300:])
-    assert judge.accuracy > 0.97
-    good = judge(images[:300], labels[:300])
-    bad = judge(images[:300][labels[:300] == 1], labels[:300])
-    assert good["frechet"] < 0.2 * bad["frechet"]
-    assert good["histogram_error"] < 0.02
-    assert bad["histogram_error"] > 0.4
-    assert good["confident"] > 0.9
+    evaluator = ImageEvaluator(classifier, images[300:], labels[300:])
+    assert evaluator.accuracy > 0.97
+    good = evaluator(images[:300], labels[:300])
+    bad = evaluator(images[:300][labels[:300] == 1], labels[:300])
+    assert good.frechet < 0.2 * bad.frechet
+    assert good.histogram_error < 0.02
+    assert bad.histogram_error > 0.4
+    assert good.confident > 0.9

@@ -8,7 +8,7 @@ import pytest
 
 from bellman_diffusion.fields import AbstractField
 from bellman_diffusion.matching import (
-    SLICE_LAWS,
+    SLICE_DISTRIBUTIONS,
     ExactTrace,
     FieldMatching,
     IsotropicKernel,
@@ -109,7 +109,7 @@ def test_minimisers_are_rho_and_half_grad_rho_plus_rho_score(dim, kernel):
     assert np.all(np.abs(slope(p.field(lambda x: 2 * rho(x)))) > 1e-2)
 
 
-@pytest.mark.parametrize("distribution", SLICE_LAWS)
+@pytest.mark.parametrize("distribution", SLICE_DISTRIBUTIONS)
 @pytest.mark.parametrize("dim", [1, 3])
 def test_sliced_trace_is_unbiased(distribution, dim):
     x = jnp.linspace(-0.5, 1.0, dim)

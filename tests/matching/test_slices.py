@@ -3,11 +3,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellman_diffusion.matching import SLICE_LAWS, draw_slices
+from bellman_diffusion.matching import SLICE_DISTRIBUTIONS, draw_slices
 
 
 @pytest.mark.parametrize("dim", [1, 3])
-@pytest.mark.parametrize("distribution", SLICE_LAWS)
+@pytest.mark.parametrize("distribution", SLICE_DISTRIBUTIONS)
 def test_slices_have_the_identity_as_second_moment(distribution, dim):
     v = draw_slices(distribution, jax.random.key(0), 200_000, dim)
     moment = v.T @ v / len(v)

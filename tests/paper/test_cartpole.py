@@ -169,5 +169,5 @@ def test_stability_has_the_interval_of_a_difference():
     low, high = exact.confidence_interval(0.95)
     assert (found.mean - found.margin, found.mean + found.margin) == pytest.approx((low, high))
     assert found.is_clear == (exact.pvalue < 0.05)
-    assert "20.0 ±" in cartpole._shown_stability(found)
+    assert "20.0 ±" in cartpole.shown_stability(found)
     assert stability_gain(row_of([1.0], [0.0]), row_of([1.0], [0.5])) is None

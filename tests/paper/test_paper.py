@@ -230,11 +230,29 @@ def test_all_runs_every_experiment_once_and_continues_where_it_stopped(tmp_path,
 def test_seeds_are_moved_and_the_quick_run_is_thinner(tmp_path, calls):
     found, _ = calls
     bellman("reproduce", "all", "--out", str(tmp_path), "--seed", "5", "--quiet")
-    published = find_experiment("tabular").options_of(False)
-    assert dict(found)["tabular"] == replace(published, seed=published.seed + 5)
+    # The published seeds, on which no setting was tuned, each moved by five.
+    seeds = {name: (options.seed, getattr(options, "seeds", 1)) for name, options in found}
+    assert seeds == {
+        "linearity": (5, 1),
+        "equivalence": (5, 1),
+        "convergence": (5, 1),
+        "toy": (305, 3),
+        "tabular": (1305, 5),
+        "frozenlake": (5, 3),
+        "cartpole": (4305, 10),
+        "chain": (5, 1),
+        "mnist": (905, 3),
+        "ablation": (1105, 3),
+    }
     found.clear()
     bellman("reproduce", "all", "--quick", "--out", str(tmp_path), "--quiet")
-    assert dict(found)["tabular"].seeds == 1
+    quick = dict(found)
+    table, cart = quick["tabular"], quick["cartpole"]
+    assert (table.seed, table.seeds, table.tables) == (1300, 1, "abalone,wine")
+    assert (table.models, table.max_iter) == ("bellman,ddpm,stabilised,interpolation", 1500)
+    assert (cart.seed, cart.seeds, cart.steps) == (4300, 2, 30_000)
+    assert cart.algos == "bellman,bellman-paper,c51"
+    assert all(getattr(options, "seeds", 1) <= 2 for options in quick.values())
 
 
 def test_some_experiments_are_run_and_the_others_kept(tmp_path, calls, capsys):

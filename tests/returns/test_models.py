@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.models import (
+    Bootstrap,
     ModelSettings,
     Normalisation,
     Transition,
@@ -192,8 +194,9 @@ def test_a_terminal_transition_does_not_look_at_the_next_state(name):
             rows[0], jnp.asarray(1), jnp.asarray(0.7), rows[1], jnp.asarray(discount)
         )
         ahead = model.outputs(target, NORMALISATION, rows[1])
-        inputs = (network, target, NORMALISATION, transition, ahead, jnp.asarray(0))
-        return float(model.loss(*inputs, jax.random.key(3)))
+        bootstrap = Bootstrap(target, ahead, jnp.asarray(0))
+        inputs = (network, NORMALISATION, transition, bootstrap, jax.random.key(3))
+        return float(model.loss(*inputs))
 
     assert loss(network, 0.0) == pytest.approx(loss(other, 0.0), abs=1e-5)
     assert loss(network, 0.9) != pytest.approx(loss(other, 0.9), abs=1e-5)
@@ -248,7 +251,8 @@ def test_jitted_targets_are_the_matrices_of_dynamic_programming(name, kind):
     for i in range(6):
         discount = jnp.asarray(gamma * (1 - terminated[i]), jnp.float32)
         weights = jnp.asarray(ahead[i], jnp.float32)
-        found = model.backed_up(weights, jnp.asarray(reward[i], jnp.float32), discount, support)
+        backup = BellmanBackup(jnp.asarray(reward[i], jnp.float32), discount)
+        found = model.backed_up(weights, backup, support)
         truth = (
             projection.terminal(reward[i : i + 1])
             if terminated[i]

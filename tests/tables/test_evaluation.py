@@ -1,5 +1,7 @@
 """Figures of rows that are known to be good, copied, or wrong."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,9 +62,47 @@ def test_too_few_rows_are_refused():
 
 
 def test_json_has_the_promised_figures():
-    values = evaluate_rows(passengers(100, 2), LEARNED, HELD_OUT, SCHEMA).to_json()
-    for name in ("w1", "w1_floor", "w2", "mmd2", "tstr", "dcr_share"):
-        assert np.isscalar(values[name]) or values[name] is None
+    result = evaluate_rows(passengers(100, 2), LEARNED, HELD_OUT, SCHEMA, target="Survived")
+    values = json.loads(json.dumps(result.to_json()))
+    # Those that users look for first come first.
+    first = ["w1", "w1_floor", "w2", "mmd2", "dcr_share", "tstr", "tstr_real"]
+    assert list(values)[:7] == first
+    distances = ("w1", "w1_floor", "w2", "w2_floor", "sliced", "sliced_floor")
+    for name in (*first, *distances, "mmd2_floor", "membership_auc"):
+        assert type(values[name]) is float, name
+        assert np.isfinite(values[name]), name
+    assert values["rows"] == 100
+    for name in distances:
+        assert 0 < values[name] < 10, name
+    # In as many rows W2 is no less than W1, and no projection is longer than what is projected.
+    assert values["w1"] <= values["w2"]
+    assert values["sliced"] <= values["w2"]
+    for name in ("dcr_share", "membership_auc"):
+        assert 0.3 < values[name] < 0.7, name
+    for name in ("tstr", "tstr_real"):
+        assert 0.5 < values[name] <= 1, name
+    assert abs(values["mmd2"]) < 0.05
+    assert (values["tstr"], values["tstr_real"]) == (
+        values["usefulness"]["synthetic"],
+        values["usefulness"]["real"],
+    )
+    names = list(REAL.columns)
+    assert [column["name"] for column in values["columns"]] == names
+    pairs = [f"{a} × {b}" for i, a in enumerate(names) for b in names[i + 1 :]]
+    assert [pair["name"] for pair in values["pairs"]] == pairs
+    for distance in (*values["columns"], *values["pairs"]):
+        assert distance.keys() == {"name", "value", "floor"}
+        assert 0 <= distance["value"] <= 1
+        assert 0 <= distance["floor"] <= 1
+
+
+def test_json_has_no_figures_of_what_was_not_asked_for():
+    """No copying without the rows learned from, no usefulness of a column that is not foretold."""
+    frame = pd.DataFrame({"x": np.arange(400.0), "y": [f"n{i % 200}" for i in range(400)]})
+    found = evaluate_rows(frame, frame, frame, find_schema(frame), copies=False)
+    values = found.to_json()
+    for name in ("dcr_share", "membership_auc", "tstr", "tstr_real", "usefulness"):
+        assert values[name] is None, name
 
 
 def test_rows_that_are_nearly_all_equal_can_be_compared():

@@ -22,6 +22,7 @@ from bellman_diffusion.training import (
     train,
     write_checkpoint,
 )
+from bellman_diffusion.training.checkpoint import Header
 from bellman_diffusion.training.interrupt import stop_between_chunks
 from bellman_diffusion.training.optimiser import Schedule
 
@@ -148,25 +149,44 @@ def test_schedule_rises_then_falls_to_zero():
     assert all(np.diff(rates[12:]) <= 0)
 
 
+class Note(Header, frozen=True, kw_only=True):
+    """What a test's file says of itself."""
+
+    note: str = ""
+    n: int = 0
+
+
 def test_checkpoint_round_trip(tmp_path):
     tree = {"a": jnp.arange(3.0), "b": jnp.ones((2, 2))}
-    write_checkpoint(tmp_path / "x", "thing", tree, {"note": "ü"})
-    got, meta = read_checkpoint(tmp_path / "x", "thing", lambda _: tree)
-    assert meta == {"note": "ü"}
+    write_checkpoint(tmp_path / "x", "thing", tree, Note(note="ü"))
+    got, header = read_checkpoint(tmp_path / "x", "thing", Note, lambda _: tree)
+    assert header == Note(note="ü")
     np.testing.assert_array_equal(got["a"], tree["a"])
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
 def test_checkpoint_of_another_kind_or_version_is_refused(tmp_path):
     path = tmp_path / "x"
-    write_checkpoint(path, "thing", jnp.ones(2), {})
+    write_checkpoint(path, "thing", jnp.ones(2), Note())
     with pytest.raises(CheckpointError, match="holds a thing, not a model"):
-        read_checkpoint(path, "model", lambda _: jnp.ones(2))
-    path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 9'))
+        read_checkpoint(path, "model", Note, lambda _: jnp.ones(2))
+    path.write_bytes(path.read_bytes().replace(b'"version": 2', b'"version": 9'))
     with pytest.raises(CheckpointError, match="format version 9"):
-        read_checkpoint(path, "thing", lambda _: jnp.ones(2))
+        read_checkpoint(path, "thing", Note, lambda _: jnp.ones(2))
     with pytest.raises(CheckpointError, match="cannot read"):
-        read_checkpoint(tmp_path / "absent", "thing", lambda _: jnp.ones(2))
+        read_checkpoint(tmp_path / "absent", "thing", Note, lambda _: jnp.ones(2))
+
+
+class Counted(Header, frozen=True, kw_only=True):
+    """Another header."""
+
+    count: int
+
+
+def test_a_header_of_the_wrong_type_is_refused_with_the_field_that_is_wrong(tmp_path):
+    write_checkpoint(tmp_path / "x", "thing", jnp.ones(2), Note(note="many"))
+    with pytest.raises(CheckpointError, match="missing required field `count`"):
+        read_checkpoint(tmp_path / "x", "thing", Counted, lambda _: jnp.ones(2))
 
 
 @settings(
@@ -176,17 +196,17 @@ def test_checkpoint_of_another_kind_or_version_is_refused(tmp_path):
 def test_a_flipped_bit_never_loads(tmp_path, place, bit):
     path = tmp_path / "x"
     if not (tmp_path / "good").exists():
-        write_checkpoint(tmp_path / "good", "thing", jnp.arange(64.0), {"n": 3, "name": "abc"})
+        write_checkpoint(tmp_path / "good", "thing", jnp.arange(64.0), Note(n=3, note="abc"))
     content = bytearray((tmp_path / "good").read_bytes())
     content[int(place * len(content))] ^= 1 << bit
     path.write_bytes(bytes(content))
     with pytest.raises(CheckpointError):
-        read_checkpoint(path, "thing", lambda _: jnp.arange(64.0))
+        read_checkpoint(path, "thing", Note, lambda _: jnp.arange(64.0))
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "x"
-    write_checkpoint(path, "thing", jnp.ones(2), {})
+    write_checkpoint(path, "thing", jnp.ones(2), Note())
     before = path.read_bytes()
 
     def full(_):
@@ -194,7 +214,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(Exception, match="No space left"):
-        write_checkpoint(path, "thing", jnp.zeros(2), {})
+        write_checkpoint(path, "thing", jnp.zeros(2), Note())
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bellman_diffusion.view.episode import N_POINTS, Episode, Laws, episode_to_json
+from bellman_diffusion.view.episode import N_POINTS, ActionReturns, Episode, episode_to_json
 from bellman_diffusion.view.packing import pack, pack_frames, pack_points
 
 
@@ -20,7 +20,7 @@ def made_episode(name="ours", n_steps=12, n_actions=2, terminated=True):
         actions=[t % n_actions for t in range(n_steps)],
         rewards=[1.0] * (n_steps + 3),
         terminated=terminated,
-        distributions=Laws(
+        returns=ActionReturns(
             x,
             density,
             gradient,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellman_diffusion import BellmanDiffusion
+from bellman_diffusion import BellmanDiffusion, make_recipe
 from bellman_diffusion.cli import main
 from bellman_diffusion.environments.make import make_env
 from bellman_diffusion.environments.transition_tables import finite_mdp
@@ -28,7 +28,7 @@ from bellman_diffusion.view.episode import action_names, episode_to_json, follow
 from bellman_diffusion.view.lookahead import look_ahead, simulated_outcomes, table_outcomes
 from bellman_diffusion.view.packing import pack, pack_frames, pack_points, rounded
 from bellman_diffusion.view.page import render_view
-from bellman_diffusion.view.planners import worst_mean
+from bellman_diffusion.view.planners import grid_cvar
 from bellman_diffusion.view.record import record_run
 from bellman_diffusion.view.server import make_server
 from tests.view.records import episode_record, made_episode
@@ -97,11 +97,11 @@ def test_actions_have_names_where_they_are_known():
 def test_the_worst_share_of_a_normal_law():
     """CVaR₁₀ of N(0, 1) is −φ(z)/0.1 at its 10 % quantile: −1.755."""
     x = np.linspace(-6, 6, 2001)
-    found = worst_mean(x, np.exp(-0.5 * x**2)[None], 0.1)
+    found = grid_cvar(x, np.exp(-0.5 * x**2)[None], 0.1)
     assert found[0] == pytest.approx(-1.755, abs=0.005)
 
 
-def test_laws_one_step_ahead_are_the_states_law(lake):
+def test_one_step_ahead_the_actions_mix_to_the_state(lake):
     """Bellman's equation: the policy's mixture of its actions is the state's distribution."""
     planner = Planner.load(lake / "planner.bellman")
     env = make_env("FrozenLake-v1")
@@ -150,7 +150,7 @@ def test_a_file_is_what_it_holds_whatever_its_name(lake, tmp_path):
     assert record["env_id"] == "FrozenLake-v1"
     other = tmp_path / "model.bellman"
     rows = np.random.default_rng(0).normal(size=(50, 2))
-    BellmanDiffusion(max_iter=2, width=8, group_size=16).fit(rows).save(other)
+    BellmanDiffusion(make_recipe(max_iter=2, width=8, group_size=16)).fit(rows).save(other)
     with pytest.raises(InvalidInputError, match="but a generative model"):
         record_run(other)
 

@@ -16,7 +16,13 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.replay import Rows, empty_replay, sample, store
 from bellman_diffusion.agents.risk import Risk
-from bellman_diffusion.returns.models import Normalisation, ReturnModel, Transition, batched_outputs
+from bellman_diffusion.returns.models import (
+    Bootstrap,
+    Normalisation,
+    ReturnModel,
+    Transition,
+    batched_outputs,
+)
 from bellman_diffusion.returns.observations import ObservationEncoder, ObservationScaler
 from bellman_diffusion.returns.support import Support, first_support, grown, reward_bounds
 
@@ -233,12 +239,10 @@ class Learner(eqx.Module):
     def _batch_loss(
         self, network, state: LearnerState, key, batch: Transition, next_outputs, next_action
     ) -> Array:
-        def one(number, transition, next_outputs, action):
+        def one(number, step, next_outputs, action):
             own = jax.random.fold_in(key, number)
-            target, normalisation = state.target_network, state.normalisation
-            return self.model.loss(
-                network, target, normalisation, transition, next_outputs, action, own
-            )
+            ahead = Bootstrap(state.target_network, next_outputs, action)
+            return self.model.loss(network, state.normalisation, step, ahead, own)
 
         numbers = jnp.arange(self.config.batch_size)
         return jnp.mean(jax.vmap(one)(numbers, batch, next_outputs, next_action))
@@ -265,8 +269,13 @@ class Learner(eqx.Module):
             batch = sample(state.replay, key, _OVERFLOW_BATCH, c.n_step, c.gamma, written)
             *networks, normalisation = unchanged
             ahead = self.outputs(state.target_network, normalisation, batch.next_observation)
-            overflow = jax.vmap(lambda *inputs: self.model.overflow(normalisation, *inputs))
-            below, above = map(jnp.mean, overflow(batch, ahead, self.best(ahead, normalisation)))
+
+            def one(step: Transition, outputs: Any, action: Array) -> tuple[Array, Array]:
+                bootstrap = Bootstrap(state.target_network, outputs, action)
+                return self.model.overflow(normalisation, step, bootstrap)
+
+            best = self.best(ahead, normalisation)
+            below, above = map(jnp.mean, jax.vmap(one)(batch, ahead, best))
             old = normalisation.support
             bounds = reward_bounds(state.replay.reward, c.gamma)
             new = grown(old, below, above, bounds, _OVERFLOW)

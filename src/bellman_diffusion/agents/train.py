@@ -108,16 +108,7 @@ def train_agents(
         state, figures, returns = program.chunk(state, step)
         times.append(time.perf_counter() - start)
         history.append(returns)
-        # Seeds that saw no episode end have no figure.
-        logged = {
-            name: np.array([np.nanmean(values)])
-            for name, values in figures.items()
-            if np.isfinite(values).any()
-        }
-        # A seed that diverged must not hide behind the others.
-        logged["loss"] = np.array([np.mean(figures["loss"])])
-        per_seed = {f"return/seed {s}": np.array([r]) for s, r in zip(seeds, returns, strict=True)}
-        return state, logged | {"return": np.array([returns.mean()])} | per_seed
+        return state, _logged(figures, returns, seeds)
 
     state, compile_seconds = program.start()
     state, _ = train(
@@ -148,3 +139,19 @@ def train_agents(
         steps_per_second=n_steps / done if done else 0.0,
         compile_seconds=compile_seconds,
     )
+
+
+def _logged(
+    figures: dict[str, np.ndarray], returns: np.ndarray, seeds: Sequence[int]
+) -> dict[str, np.ndarray]:
+    """Means over seeds, and each seed's return."""
+    # Seeds that saw no episode end have no figure.
+    logged = {
+        name: np.array([np.nanmean(values)])
+        for name, values in figures.items()
+        if np.isfinite(values).any()
+    }
+    # A seed that diverged must not hide behind the others.
+    logged["loss"] = np.array([np.mean(figures["loss"])])
+    per_seed = {f"return/seed {s}": np.array([r]) for s, r in zip(seeds, returns, strict=True)}
+    return logged | {"return": np.array([returns.mean()])} | per_seed

@@ -25,57 +25,61 @@ from bellman_diffusion.render.plan_page import (
 from bellman_diffusion.training import NoProgress, RichProgress, RunFolder
 from bellman_diffusion.training.files import write_json
 
+Policy = Annotated[
+    str,
+    typer.Option(
+        help="optimal, random, module:function, a .npy table, or a Stable-Baselines3 .zip."
+    ),
+]
+MapName = Annotated[str | None, typer.Option("--map", help="FrozenLake's map, such as 4x4 or 8x8.")]
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env-option", help="name=value, given to the environment; may be repeated."),
+]
+Mode = Annotated[
+    str,
+    typer.Option(
+        help="default, paper (Algorithm 3, plain backup, L2) or c51; with --samples also another "
+        "return model, such as quantile."
+    ),
+]
+Samples = Annotated[
+    int | None, typer.Option(min=100, help="Learn from so many one-step transitions.")
+]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Solve from the transition table (the default).")
+]
+Sigma = Annotated[
+    float | None, typer.Option(help="Smoothing; by default the basis functions' spacing.")
+]
+Range = Annotated[
+    tuple[float, float] | None,
+    typer.Option(help="The range of returns, low and high; found if not given."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", help="The run's folder; by default runs/plan-ENV, with what differs."
+    ),
+]
+
 
 def plan(
     env_id: Annotated[str | None, typer.Argument(help="A Gymnasium environment's id.")] = None,
-    policy: Annotated[
-        str,
-        typer.Option(
-            help="optimal, random, module:function, a .npy table, or a Stable-Baselines3 .zip."
-        ),
-    ] = "optimal",
+    policy: Policy = "optimal",
     epsilon: Annotated[float, typer.Option(help="Share of random actions mixed in.")] = 0.0,
     gamma: Annotated[float, typer.Option(help="Discount, in (0, 1].")] = 0.99,
-    map_name: Annotated[
-        str | None, typer.Option("--map", help="FrozenLake's map, such as 4x4 or 8x8.")
-    ] = None,
-    env_option: Annotated[
-        list[str] | None,
-        typer.Option("--env-option", help="name=value, given to the environment; may be repeated."),
-    ] = None,
-    mode: Annotated[
-        str,
-        typer.Option(
-            help="default, paper (Algorithm 3, plain backup, L2) or c51; with --samples also another "
-            "return model, such as quantile."
-        ),
-    ] = "default",
-    samples: Annotated[
-        int | None, typer.Option(min=100, help="Learn from so many one-step transitions.")
-    ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Solve from the transition table (the default).")
-    ] = False,
+    map_name: MapName = None,
+    env_option: EnvOption = None,
+    mode: Mode = "default",
+    samples: Samples = None,
+    exact: Exact = False,
     n_basis: Annotated[int, typer.Option(min=2, help="Basis functions, or C51's atoms.")] = 41,
-    sigma: Annotated[
-        float | None, typer.Option(help="Smoothing; by default the basis functions' spacing.")
-    ] = None,
-    support: Annotated[
-        tuple[float, float] | None,
-        typer.Option(help="The range of returns, low and high; found if not given."),
-    ] = None,
+    sigma: Sigma = None,
+    support: Range = None,
     max_iter: Annotated[int, typer.Option(min=1, help="Training steps with --samples.")] = 10_000,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="The run's folder; by default runs/plan-ENV, with what differs from the usual.",
-        ),
-    ] = None,
-    load: Annotated[
-        Path | None, typer.Option(help="Show a saved planner instead of making one.")
-    ] = None,
+    out: Out = None,
+    load: Annotated[Path | None, typer.Option(help="Show a saved planner instead.")] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -108,7 +112,10 @@ def plan(
         seed=seed,
         env_options=options,
     )
-    folder = out or Path("runs") / _name(settings, map_name)
+    _plan(settings, out or Path("runs") / _name(settings, map_name), quiet, as_json)
+
+
+def _plan(settings: PlanSettings, folder: Path, quiet: bool, as_json: bool) -> None:
     run = RunFolder(folder, asdict(settings))
     planner = _run(settings, run, quiet)
     run.make()

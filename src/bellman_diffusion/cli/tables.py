@@ -29,17 +29,20 @@ Missing = Annotated[
 ]
 
 
+ColumnTypes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type", help="COLUMN=number, integer, boolean, category or date; may be repeated."
+    ),
+]
+
+
 def fit(
     table: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The model's folder; by default runs/TABLE.")
     ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--type", help="COLUMN=number, integer, boolean, category or date; may be repeated."
-        ),
-    ] = None,
+    kind: ColumnTypes = None,
     drop: Annotated[
         list[str] | None, typer.Option(help="A column to leave out; may be repeated.")
     ] = None,

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,8 +18,7 @@ from bellman_diffusion.view.server import make_server
 
 def view(
     runs: Annotated[
-        list[Path],
-        typer.Argument(help="Folders of bellman train, plan, fit or images; several side by side."),
+        list[Path], typer.Argument(help="Folders of bellman train, plan, fit or images.")
     ],
     html: Annotated[
         Path | None, typer.Option(help="Write one self-contained page here, and serve nothing.")
@@ -28,7 +27,7 @@ def view(
         int, typer.Option(min=1, max=LONGEST, help="The longest part of an episode to show.")
     ] = 200,
     data: Annotated[
-        Path | None, typer.Option(help="The table to show beside a table model's rows.")
+        Path | None, typer.Option(help="The table to show next to a table model's rows.")
     ] = None,
     columns: Annotated[
         tuple[str, str] | None, typer.Option(help="Two columns of a table model to draw.")
@@ -63,13 +62,18 @@ def view(
             parts += record_run(run, seed=seed, steps=steps, data=table, columns=columns)
             bar.update(k + 1, len(runs), {})
     figures = {"runs": [{k: p[k] for k in ("kind", "name", "run", "n_steps")} for p in parts]}
-    if html is not None:
-        write_view(html, parts, command_line())
-        if as_json:
-            print_json(figures | {"html": str(html)})
-        elif not quiet:
-            typer.echo(f"Page: {html}")
+    if html is None:
+        _serve(parts, figures, port, as_json)
         return
+    write_view(html, parts, command_line())
+    if as_json:
+        print_json(figures | {"html": str(html)})
+    elif not quiet:
+        typer.echo(f"Page: {html}")
+
+
+def _serve(parts: list[Any], figures: dict[str, Any], port: int, as_json: bool) -> None:
+    """Until Ctrl-C."""
     with make_server(render_view(parts, command_line()), port) as server:
         address = f"http://127.0.0.1:{server.server_port}/"
         if as_json:

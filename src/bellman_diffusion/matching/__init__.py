@@ -4,10 +4,11 @@ from bellman_diffusion.matching.base import AbstractObjective
 from bellman_diffusion.matching.denoising import DenoisingMatching, posterior_noise
 from bellman_diffusion.matching.field_matching import FieldMatching
 from bellman_diffusion.matching.kernels import AbstractKernel, IsotropicKernel, SlicedKernel
-from bellman_diffusion.matching.slices import SliceDistribution, draw_slices
+from bellman_diffusion.matching.slices import SLICE_DISTRIBUTIONS, SliceDistribution, draw_slices
 from bellman_diffusion.matching.traces import AbstractTrace, ExactTrace, SlicedTrace
 
 __all__ = [
+    "SLICE_DISTRIBUTIONS",
     "SLICE_LAWS",
     "AbstractKernel",
     "AbstractObjective",

@@ -1,5 +1,6 @@
 """The settings of the cart-pole comparison, its trainings, and their figures."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,7 +14,13 @@ from bellman_diffusion.agents.evaluation import PredictedReturns, evaluate_retur
 from bellman_diffusion.agents.jax_learner import JaxLearner
 from bellman_diffusion.agents.make import make_jax_learner
 from bellman_diffusion.agents.train import Training, train_agents
-from bellman_diffusion.metrics.aggregate import iqm, iqm_interval
+from bellman_diffusion.metrics.aggregate import (
+    Difference,
+    difference,
+    iqm,
+    iqm_interval,
+    median_ratio_interval,
+)
 from bellman_diffusion.paper.cells import load_or_run, training_run
 from bellman_diffusion.paper.experiment import Workplace
 
@@ -220,6 +227,55 @@ def summarise(cell: CartCell) -> CartRow:
         first_reached=[_finite(f) for f in single],
         per_seed=SeedFigures(relapses=relapses, **errors),
     )
+
+
+@dataclass(frozen=True)
+class SpeedUp:
+    """C51's median steps over another's, and the ends of the 95 % interval.
+
+    0 and ∞ where one of them never gets there, not a number where neither does.
+    """
+
+    ratio: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if np.isfinite(self.ratio) and self.ratio > 0:
+            ends = ["∞" if np.isinf(end) else f"{end:.1f}" for end in (self.low, self.high)]
+            return f"{self.ratio:.1f} × ({ends[0]} to {ends[1]})"
+        if np.isnan(self.ratio):
+            return "neither median seed gets there"
+        who = "C51's median seed never gets there" if self.ratio else "only C51's gets there"
+        # The interval of a ratio that may be anything says nothing.
+        unclear = self.low <= 1 <= self.high
+        return f"{who}; which is faster is not significant" if unclear else who
+
+
+def speed_up(ours: CartRow, c51: CartRow, criterion: str = "first_solved") -> SpeedUp:
+    """By the steps to a solved cart-pole; seeds that never got there count as infinite."""
+    theirs, own = (
+        np.array([np.inf if value is None else float(value) for value in getattr(row, criterion)])
+        for row in (c51, ours)
+    )
+    with np.errstate(invalid="ignore"):
+        ratio = float(np.median(theirs) / np.median(own))
+    return SpeedUp(ratio, *median_ratio_interval(theirs, own))
+
+
+def stability_gain(ours: CartRow, c51: CartRow) -> Difference | None:
+    """How many fewer evaluations relapse than C51's; None where fewer than two seeds got there."""
+    own, theirs = (
+        [share for share in row.per_seed.relapses if share is not None] for row in (ours, c51)
+    )
+    return difference(theirs, own) if min(len(own), len(theirs)) > 1 else None
+
+
+def shown_stability(gain: Difference) -> str:
+    """In percentage points, with the standard error."""
+    than = "fewer" if gain.mean >= 0 else "more"
+    points = f"{100 * abs(gain.mean):.1f} ± {100 * gain.error:.1f} percentage points {than}"
+    return points if gain.is_clear else f"{points} (not significant)"
 
 
 def first_reached(

@@ -18,7 +18,7 @@ from bellman_diffusion.training.files import write_json
 T = TypeVar("T")
 
 
-def load_or_run(path: Path, settings: Mapping[str, Any], kind: type[T], run: Callable[[], T]) -> T:
+def load_or_run(path: Path, settings: Mapping[str, Any], kind: Any, run: Callable[[], T]) -> T:
     """The figures in `path` if these settings and this release's presets made them; else make them."""
     key = json.loads(json.dumps({"settings": dict(settings), **_made_by()}))
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -22,21 +22,19 @@ from bellman_diffusion.training import NoProgress, Progress, RichProgress
 class Summary(msgspec.Struct, kw_only=True):
     """The figures of a run, as they stand in its JSON file."""
 
-    @classmethod
-    def flat_field(cls) -> str | None:
-        """A dictionary whose entries stand at the top level of the file, if there is one."""
-        return None
+    flat: ClassVar[str | None] = None
+    """The name of a dictionary whose entries stand at the top level of the file, if there is one."""
 
     def to_json(self) -> dict[str, Any]:
         """For the file and for `--json`."""
         values = msgspec.to_builtins(self)
-        flat = values.pop(self.flat_field(), {})
+        flat = values.pop(self.flat, {})
         return values | flat
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Any:
         """What `to_json` gave, checked."""
-        flat, names = cls.flat_field(), cls.__struct_fields__
+        flat, names = cls.flat, cls.__struct_fields__
         own = {name: value for name, value in values.items() if name in names}
         if flat is not None:
             own[flat] = {name: value for name, value in values.items() if name not in names}

@@ -13,6 +13,7 @@ from jaxtyping import Array
 from bellman_diffusion.fields.networks import silu
 from bellman_diffusion.planning.transitions import Transitions, partial_returns
 from bellman_diffusion.returns.models import (
+    Bootstrap,
     LearnedReturns,
     ModelSettings,
     Normalisation,
@@ -98,10 +99,9 @@ def learn(
         batch = Transition(*(a[index] for a in data))
         ahead = batched_outputs(model, target_network, normalisation, batch.next_observation)
 
-        def one(transition, next_outputs, key):
-            return model.loss(
-                network, target_network, normalisation, transition, next_outputs, action, key
-            )
+        def one(step, next_outputs, key):
+            bootstrap = Bootstrap(target_network, next_outputs, action)
+            return model.loss(network, normalisation, step, bootstrap, key)
 
         keys = jax.random.split(rest, settings.batch_size)
         return jnp.mean(jax.vmap(one)(batch, ahead, keys)), {}
@@ -172,7 +172,11 @@ def _mean_overflow(returns: LearnedReturns, batch: Transition) -> tuple[Array, A
     model, normalisation = returns.model, returns.normalisation
     action = jnp.zeros((), jnp.int32)
     ahead = returns.outputs(batch.next_observation)
-    below, above = jax.vmap(lambda t, o: model.overflow(normalisation, t, o, action))(batch, ahead)
+
+    def one(step: Transition, outputs: Array) -> tuple[Array, Array]:
+        return model.overflow(normalisation, step, Bootstrap(returns.network, outputs, action))
+
+    below, above = jax.vmap(one)(batch, ahead)
     return jnp.mean(below), jnp.mean(above)
 
 

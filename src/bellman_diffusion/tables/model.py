@@ -13,7 +13,8 @@ from jaxtyping import Float, Int
 from pandas.core.util.hashing import hash_pandas_object
 
 from bellman_diffusion.errors import CheckpointError, InvalidInputError, SamplingFailedError
-from bellman_diffusion.estimator import BellmanDiffusion, ModelHeader
+from bellman_diffusion.estimator import BellmanDiffusion
+from bellman_diffusion.model import ModelHeader
 from bellman_diffusion.recipe import make_recipe
 from bellman_diffusion.tables.choice import choose_transform
 from bellman_diffusion.tables.coding import TRANSFORMS

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from scipy.stats import sem
 
@@ -79,13 +79,9 @@ class AblationOptions(SeededOptions):
 class AblationSummary(Summary):
     """Rows by table, preset and point."""
 
+    flat: ClassVar[str | None] = "tables"
     seeds: list[int]
     tables: dict[str, dict[str, dict[str, TableRow]]]
-
-    @classmethod
-    def flat_field(cls) -> str:
-        """Tables stand at the top level."""
-        return "tables"
 
     def names(self) -> list[str]:
         """The tables of the run, which a thinned one has not all of."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import msgspec
@@ -89,13 +89,9 @@ class AgentRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 class AgentsSummary(Summary):
     """Rows by environment and agent."""
 
+    flat: ClassVar[str | None] = "environments"
     seeds: list[int]
     environments: dict[str, dict[str, AgentRow]]
-
-    @classmethod
-    def flat_field(cls) -> str:
-        """Environments stand at the top level."""
-        return "environments"
 
 
 def run(options: AgentsOptions, work: Workplace) -> AgentsSummary:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from bellman_diffusion.metrics.aggregate import Difference, difference, median_ratio_interval
 from bellman_diffusion.paper.cartpole_cells import (
     ALGORITHMS,
     FIELD_WIDTH,
@@ -22,7 +21,11 @@ from bellman_diffusion.paper.cartpole_cells import (
     SOLVED,
     CartCell,
     CartRow,
+    SpeedUp,
     load_or_train,
+    shown_stability,
+    speed_up,
+    stability_gain,
     summarise,
 )
 from bellman_diffusion.paper.claims import (
@@ -137,55 +140,6 @@ def _draw_fields(path: Path, cells: dict[str, CartCell]) -> None:
     save_figure(figure, path)
 
 
-@dataclass(frozen=True)
-class SpeedUp:
-    """C51's median steps over another's, and the ends of the 95 % interval.
-
-    0 and ∞ where one of them never gets there, not a number where neither does.
-    """
-
-    ratio: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        if np.isfinite(self.ratio) and self.ratio > 0:
-            ends = ["∞" if np.isinf(end) else f"{end:.1f}" for end in (self.low, self.high)]
-            return f"{self.ratio:.1f} × ({ends[0]} to {ends[1]})"
-        if np.isnan(self.ratio):
-            return "neither median seed gets there"
-        who = "C51's median seed never gets there" if self.ratio else "only C51's gets there"
-        # The interval of a ratio that may be anything says nothing.
-        unclear = self.low <= 1 <= self.high
-        return f"{who}; which is faster is not significant" if unclear else who
-
-
-def speed_up(ours: CartRow, c51: CartRow, criterion: str = "first_solved") -> SpeedUp:
-    """By the steps to a solved cart-pole; seeds that never got there count as infinite."""
-    theirs, own = (
-        np.array([np.inf if value is None else float(value) for value in getattr(row, criterion)])
-        for row in (c51, ours)
-    )
-    with np.errstate(invalid="ignore"):
-        ratio = float(np.median(theirs) / np.median(own))
-    return SpeedUp(ratio, *median_ratio_interval(theirs, own))
-
-
-def stability_gain(ours: CartRow, c51: CartRow) -> Difference | None:
-    """How many fewer evaluations relapse than C51's; None where fewer than two seeds got there."""
-    own, theirs = (
-        [share for share in row.per_seed.relapses if share is not None] for row in (ours, c51)
-    )
-    return difference(theirs, own) if min(len(own), len(theirs)) > 1 else None
-
-
-def _shown_stability(gain: Difference) -> str:
-    """In percentage points, with the standard error."""
-    than = "fewer" if gain.mean >= 0 else "more"
-    points = f"{100 * abs(gain.mean):.1f} ± {100 * gain.error:.1f} percentage points {than}"
-    return points if gain.is_clear else f"{points} (not significant)"
-
-
 def _shown_steps(value: float | None) -> str:
     return "never" if value is None else f"{value:,.0f}"
 
@@ -249,7 +203,7 @@ def _compare(setting: str, algo: str, rows: Mapping[str, CartRow]) -> str:
     stable = stability_gain(ours, c51)
     if stable is None:
         return f"{text}."
-    return f"{text}. Below 475 after the first at it: {_shown_stability(stable)} than C51's."
+    return f"{text}. Below 475 after the first at it: {shown_stability(stable)} than C51's."
 
 
 def _table(summary: CartPoleSummary) -> Table:
@@ -360,7 +314,7 @@ def _more_stable(summary: CartPoleSummary) -> Finding:
     return Finding(
         f"evaluations below 475 after the first at it, {'; '.join(shown)}",
         good if clear and all(clear) else "not reproduced",
-        f"Over seeds they are {' and '.join(map(_shown_stability, found))} than C51's; of the paper's "
+        f"Over seeds they are {' and '.join(map(shown_stability, found))} than C51's; of the paper's "
         f"networks {' and '.join(networks)}.",
     )
 

@@ -8,62 +8,37 @@ losses are equal up to a constant, their difference is the same for every field.
 spread of that difference over the spread of the loss itself: 0 where the proposition holds exactly.
 """
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import msgspec
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float
 
-from bellman_diffusion.fields import AbstractField
 from bellman_diffusion.matching.slices import draw_slices
 from bellman_diffusion.paper.claims import Claim, Finding
 from bellman_diffusion.paper.experiment import Experiment, Options, Summary, Workplace
+from bellman_diffusion.paper.quadrature import (
+    BumpField,
+    density,
+    divergences,
+    explicit_losses,
+    mixed,
+    moved,
+    projected_losses,
+    sliced_gradient_loss,
+    tractable_losses,
+)
 from bellman_diffusion.render.page import Section, Table, bullets
 
-Density = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 EPSILONS = (0.5, 0.1, 0.02, 0.004)
 DIMENSIONS = (1, 2, 5, 10, 16)
 _ERROR = 0.1
 # The paper's ε, for how many pairs a kernel's mean takes.
 KERNEL_EPSILON = 0.1
-_MEANS = np.array([[-1.0, 0.0], [1.0, 0.5]])
-_DEVIATION = 0.6
 _N_FIELDS = 12
-_N_BUMPS = 5
-_N_GRID = 161
-_EXTENT = 4.5
 _N_SLICES = 100_000
-
-
-class BumpField(AbstractField):
-    """Sums of Gaussian bumps: smooth fields that fall off at infinity, as the propositions ask."""
-
-    centres: Float[Array, "bumps 2"]
-    heights: Float[Array, " bumps"]
-    pulls: Float[Array, "bumps 2"]
-
-    @classmethod
-    def random(cls, key: Key[Array, ""]) -> "BumpField":
-        """Some bumps near the data."""
-        keys = jax.random.split(key, 3)
-        return cls(
-            1.2 * jax.random.normal(keys[0], (_N_BUMPS, 2)),
-            0.2 * jax.random.normal(keys[1], (_N_BUMPS,)),
-            0.2 * jax.random.normal(keys[2], (_N_BUMPS, 2)),
-        )
-
-    def scalar_and_gradient(
-        self, x: Float[Array, " dim"]
-    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
-        """s and g, which have nothing to do with each other."""
-        weight = jnp.exp(-0.5 * jnp.sum((x - self.centres) ** 2, axis=1))
-        return weight @ self.heights, weight @ self.pulls
 
 
 class LossRow(msgspec.Struct, kw_only=True):
@@ -151,9 +126,9 @@ def divergence_checks() -> dict[str, Divergence]:
     Other densities are p moved by 0.1 to 1 and p widened by variances of 0.05 to 0.5; near p is p + tδ
     with δ of mass 0, where a quadratic form has the same D/t² for every t.
     """
-    others = [divergences(partial(_moved, shift=a, variance=0.0)) for a in (0.1, 0.3, 1.0)]
-    others += [divergences(partial(_moved, shift=0.0, variance=v)) for v in (0.05, 0.2, 0.5)]
-    curved = [np.array(divergences(partial(_mixed, share=t))) / t**2 for t in (0.5, 0.05, 0.005)]
+    others = [divergences(partial(moved, shift=a, variance=0.0)) for a in (0.1, 0.3, 1.0)]
+    others += [divergences(partial(moved, shift=0.0, variance=v)) for v in (0.05, 0.2, 0.5)]
+    curved = [np.array(divergences(partial(mixed, share=t))) / t**2 for t in (0.5, 0.05, 0.005)]
     itself = divergences(density)
     return {
         name: Divergence(
@@ -163,20 +138,6 @@ def divergence_checks() -> dict[str, Divergence]:
         )
         for k, name in enumerate(("gradient", "scalar"))
     }
-
-
-def divergences(other: Density) -> tuple[Array, Array]:
-    """D_grad and D_id between the target and another density."""
-    gradient = _mean(lambda x: jnp.sum((jax.grad(density)(x) - jax.grad(other)(x)) ** 2))
-    return gradient, _mean(lambda x: (density(x) - other(x)) ** 2)
-
-
-def _moved(x: Float[Array, " dim"], shift: float, variance: float) -> Float[Array, ""]:
-    return density(x - shift, variance)
-
-
-def _mixed(x: Float[Array, " dim"], share: float) -> Float[Array, ""]:
-    return density(x) + share * (density(x - 0.5) - density(x))
 
 
 def pairs_needed(dim: int, variance: float, epsilon: float) -> float:
@@ -191,76 +152,6 @@ def pairs_needed(dim: int, variance: float, epsilon: float) -> float:
 def spread(estimated: Float[np.ndarray, " n"], meant: Float[np.ndarray, " n"]) -> float:
     """How much two losses differ by more than a constant, in shares of the loss's own spread."""
     return float(np.std(estimated - meant) / np.std(meant))
-
-
-def density(x: Float[Array, " dim"], variance: Float[Array, ""] | float = 0.0) -> Float[Array, ""]:
-    """The target smoothed by N(0, variance)."""
-    total = _DEVIATION**2 + variance
-    square = jnp.sum((x - jnp.asarray(_MEANS)) ** 2, axis=1)
-    return jnp.mean(jnp.exp(-0.5 * square / total)) / (2 * jnp.pi * total)
-
-
-def projected_kernel(x: Float[Array, " dim"], epsilon: float) -> Float[Array, ""]:
-    """Mean over Rademacher w of the density of w·(x₂ − x), smoothed by ε: Algorithm 1's p."""
-    total = 2 * _DEVIATION**2 + epsilon
-    found = []
-    for w in ((1.0, 1.0), (1.0, -1.0)):
-        gap = (jnp.asarray(_MEANS) - x) @ jnp.asarray(w)
-        found.append(jnp.mean(jnp.exp(-0.5 * gap**2 / total)) / jnp.sqrt(2 * jnp.pi * total))
-    return (found[0] + found[1]) / 2
-
-
-def _grid() -> tuple[Float[Array, "n 2"], float]:
-    axis = jnp.linspace(-_EXTENT, _EXTENT, _N_GRID)
-    points = jnp.stack(jnp.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    return points, (2 * _EXTENT / (_N_GRID - 1)) ** 2
-
-
-def _mean(function: Any) -> Float[Array, ""]:
-    """E over the target, by the trapezoidal rule, which is exact to rounding for such functions."""
-    points, cell = _grid()
-    return jnp.sum(jax.vmap(density)(points) * jax.vmap(function)(points)) * cell
-
-
-@eqx.filter_jit
-def explicit_losses(field: BumpField) -> tuple[Array, Array]:
-    """E|∇p − g|² and E(p − s)², which need the density."""
-    gradient = _mean(lambda x: jnp.sum((jax.grad(density)(x) - field.gradient(x)) ** 2))
-    return gradient, _mean(lambda x: (density(x) - field.scalar(x)) ** 2)
-
-
-@eqx.filter_jit
-def tractable_losses(field: BumpField, epsilon: float) -> tuple[Array, Array]:
-    """Proposition 3.1: E[|g|² + tr ∇g κ] and E[s² − 2sκ], κ of variance ε."""
-    return _with_kernel(field, partial(density, variance=epsilon))
-
-
-@eqx.filter_jit
-def projected_losses(field: BumpField, epsilon: float) -> tuple[Array, Array]:
-    """The same with the kernel on projections, as in the boxed losses."""
-    return _with_kernel(field, partial(projected_kernel, epsilon=epsilon))
-
-
-def _with_kernel(field: BumpField, rho: Any) -> tuple[Array, Array]:
-    def gradient(x):
-        trace = jnp.trace(jax.jacfwd(field.gradient)(x))
-        return jnp.sum(field.gradient(x) ** 2) + trace * rho(x)
-
-    return _mean(gradient), _mean(lambda x: field.scalar(x) ** 2 - 2 * field.scalar(x) * rho(x))
-
-
-@eqx.filter_jit
-def sliced_gradient_loss(
-    field: BumpField, epsilon: float, slices: Float[Array, "slices 2"]
-) -> Float[Array, ""]:
-    """Proposition 3.2: E[(v·g)² + vᵀ∇g v κ], over drawn v."""
-    second = slices.T @ slices / slices.shape[0]
-
-    def gradient(x):
-        g, jacobian = field.gradient(x), jax.jacfwd(field.gradient)(x)
-        return g @ second @ g + jnp.sum(jacobian * second) * density(x, epsilon)
-
-    return _mean(gradient)
 
 
 def sections(summary: EquivalenceSummary, figures: Path) -> list[Section]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -68,13 +68,9 @@ class TabularOptions(SeededOptions):
 class TabularSummary(Summary):
     """Rows by table and model."""
 
+    flat: ClassVar[str | None] = "tables"
     seeds: list[int]
     tables: dict[str, dict[str, TableRow]]
-
-    @classmethod
-    def flat_field(cls) -> str:
-        """Tables stand at the top level."""
-        return "tables"
 
     def cases(self) -> dict[str, dict[str, TableRow]]:
         """The tables in the paper's order."""

@@ -7,6 +7,7 @@ import jax
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.models.base import (
+    Bootstrap,
     HeadModel,
     LearnedReturns,
     Normalisation,
@@ -62,7 +63,7 @@ _MODELS: dict[str, ModelMaker] = {
     "categorical": _sized(Categorical),
     "quantile": _sized(QuantileRegression),
     "expectation": lambda e, n, s: Expectation(
-        encoder=e, n_actions=n, hidden=s.hidden, activation=s.activation
+        encoder=e, n_actions=n, n_outputs=1, hidden=s.hidden, activation=s.activation
     ),
     "paper": lambda e, n, s: PaperNetworks(
         encoder=e,
@@ -96,6 +97,7 @@ def make_model(
 
 
 __all__ = [
+    "Bootstrap",
     "HeadModel",
     "LearnedReturns",
     "ModelSettings",

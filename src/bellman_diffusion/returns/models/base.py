@@ -12,10 +12,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.networks import Activation, Network, make_network
 from bellman_diffusion.returns.observations import ObservationEncoder, ObservationScaler
 from bellman_diffusion.returns.support import Support
+
+Scalar = Float[Array, ""]
+Index = Int[Array, ""]
+PRNGKey = Key[Array, ""]
+# The weights or quantiles of one action's return, and the network's raw numbers for it.
+Weights = Float[Array, " k"]
+Raw = Float[Array, " m"]
 
 
 class Normalisation(eqx.Module):
@@ -29,12 +37,20 @@ class Transition(NamedTuple):
     """From one state to the one n steps on (or to the episode's end)."""
 
     observation: Array
-    action: Int[Array, ""]
-    reward: Float[Array, ""]
+    action: Index
+    reward: Scalar
     """The discounted sum of the rewards on the way."""
     next_observation: Array
-    discount: Float[Array, ""]
+    discount: Scalar
     """γ to the number of steps; 0 after a terminated episode, but not after a truncated one."""
+
+
+class Bootstrap(NamedTuple):
+    """What the target network says of the next observation, and the action taken there."""
+
+    network: Any
+    outputs: Any
+    action: Index
 
 
 class ReturnModel(eqx.Module):
@@ -52,7 +68,7 @@ class ReturnModel(eqx.Module):
         return False
 
     @abstractmethod
-    def network(self, key: Key[Array, ""]) -> Any:
+    def network(self, key: PRNGKey) -> Any:
         """Random weights."""
 
     @abstractmethod
@@ -71,27 +87,18 @@ class ReturnModel(eqx.Module):
     def loss(
         self,
         network: Any,
-        target_network: Any,
         normalisation: Normalisation,
-        transition: Transition,
-        next_outputs: Any,
-        next_action: Int[Array, ""],
-        key: Key[Array, ""],
-    ) -> Float[Array, ""]:
-        """The loss on one transition.
-
-        `next_outputs` are the target network's for the next observation, where `next_action` is taken.
-        """
+        step: Transition,
+        ahead: Bootstrap,
+        key: PRNGKey,
+    ) -> Scalar:
+        """The loss on one transition."""
 
     def overflow(
-        self,
-        normalisation: Normalisation,
-        transition: Transition,
-        next_outputs: Any,
-        next_action: Int[Array, ""],
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        self, normalisation: Normalisation, step: Transition, ahead: Bootstrap
+    ) -> tuple[Scalar, Scalar]:
         """How far one target reaches below and above the support, in shares of its width."""
-        del normalisation, transition, next_outputs, next_action
+        del normalisation, step, ahead
         return jnp.zeros(()), jnp.zeros(())
 
     def rescaled(self, network: Any, old: Support, new: Support) -> Any:
@@ -103,10 +110,11 @@ class ReturnModel(eqx.Module):
 class HeadModel(ReturnModel):
     """A network from the observation to a few numbers for each action; subclasses say their meaning."""
 
-    encoder: eqx.AbstractVar[ObservationEncoder]
-    n_outputs: eqx.AbstractVar[int]
-    hidden: eqx.AbstractVar[tuple[int, ...]]
-    activation: eqx.AbstractVar[Activation]
+    encoder: ObservationEncoder
+    n_actions: int = eqx.field(static=True)
+    n_outputs: int = eqx.field(static=True)
+    hidden: tuple[int, ...] = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True, default=jax.nn.relu)
 
     @abstractmethod
     def head(self, raw: Float[Array, "actions m"]) -> Float[Array, "actions k"]:
@@ -114,21 +122,16 @@ class HeadModel(ReturnModel):
 
     @abstractmethod
     def discrepancy(
-        self,
-        raw: Float[Array, " m"],
-        next_outputs: Float[Array, " k"],
-        reward: Float[Array, ""],
-        discount: Float[Array, ""],
-        support: Support,
-    ) -> Float[Array, ""]:
-        """How far the raw numbers are from the backup of `next_outputs`."""
+        self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support
+    ) -> Scalar:
+        """How far the raw numbers of an action are from the backup of `next_outputs`."""
 
     @property
     def n_raw(self) -> int:
         """Numbers of the network for each action."""
         return self.n_outputs
 
-    def network(self, key: Key[Array, ""]) -> Network:
+    def network(self, key: PRNGKey) -> Network:
         """One network with numbers for all actions."""
         n_out = self.n_actions * self.n_raw
         return make_network(self.encoder, key, self.hidden, n_out, self.activation)
@@ -148,22 +151,16 @@ class HeadModel(ReturnModel):
     def loss(
         self,
         network: Any,
-        target_network: Any,
         normalisation: Normalisation,
-        transition: Transition,
-        next_outputs: Any,
-        next_action: Int[Array, ""],
-        key: Key[Array, ""],
-    ) -> Float[Array, ""]:
+        step: Transition,
+        ahead: Bootstrap,
+        key: PRNGKey,
+    ) -> Scalar:
         """The discrepancy between the taken action's numbers and the backup of the target network's."""
-        del target_network, key
-        return self.discrepancy(
-            self.raw(network, normalisation, transition.observation)[transition.action],
-            next_outputs[next_action],
-            transition.reward,
-            transition.discount,
-            normalisation.support,
-        )
+        del key
+        raw = self.raw(network, normalisation, step.observation)[step.action]
+        backup = BellmanBackup(step.reward, step.discount)
+        return self.discrepancy(raw, ahead.outputs[ahead.action], backup, normalisation.support)
 
 
 class LearnedReturns(eqx.Module):

@@ -1,15 +1,11 @@
 """C51 (Bellemare, Dabney, Munos 2017): atoms, and targets shared between their two neighbours."""
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bellman_diffusion.returns.mixture import MixtureReturn
-from bellman_diffusion.returns.models.base import Normalisation
+from bellman_diffusion.returns.models.base import Normalisation, Scalar, Weights
 from bellman_diffusion.returns.models.grid import SoftmaxModel
-from bellman_diffusion.returns.networks import Activation
-from bellman_diffusion.returns.observations import ObservationEncoder
 
 # Atoms have no density; they are drawn as Gaussians of this share of their spacing.
 _DRAWN_WIDTH = 0.25
@@ -18,18 +14,7 @@ _DRAWN_WIDTH = 0.25
 class Categorical(SoftmaxModel):
     """A softmax over atoms on the support, cross-entropy with the projected target."""
 
-    encoder: ObservationEncoder
-    n_actions: int = eqx.field(static=True)
-    n_outputs: int = eqx.field(static=True)
-    hidden: tuple[int, ...] = eqx.field(static=True)
-    activation: Activation = eqx.field(static=True, default=jax.nn.relu)
-
-    def target(
-        self,
-        next_weights: Float[Array, " k"],
-        discount: Float[Array, ""],
-        place: Float[Array, " k"],
-    ) -> Float[Array, " k"]:
+    def target(self, next_weights: Weights, discount: Scalar, place: Weights) -> Weights:
         """Moved atoms, clipped to the support and shared between their neighbours."""
         del discount
         return share_between_neighbours(next_weights, place)

@@ -15,12 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.mixture import MixtureReturn
-from bellman_diffusion.returns.models.base import Normalisation
+from bellman_diffusion.returns.models.base import Normalisation, Raw, Scalar, Weights
 from bellman_diffusion.returns.models.grid import GridModel
-from bellman_diffusion.returns.networks import Activation
-from bellman_diffusion.returns.observations import ObservationEncoder
 from bellman_diffusion.returns.projection import BasisProjection
 from bellman_diffusion.returns.support import Support
 from bellman_diffusion.returns.whitening import Whitening
@@ -52,13 +51,8 @@ def basis_tables(k: int, sigma: float) -> Tables:
 class CramerBasis(GridModel):
     """Signed coefficients of Gaussians at the nodes; the Cramér distance to their backup."""
 
-    encoder: ObservationEncoder
-    n_actions: int = eqx.field(static=True)
-    n_outputs: int = eqx.field(static=True)
-    hidden: tuple[int, ...] = eqx.field(static=True)
     sigma: float = eqx.field(static=True, default=1.0)
     """The smoothing in nodes."""
-    activation: Activation = eqx.field(static=True, default=jax.nn.relu)
 
     @property
     def n_raw(self) -> int:
@@ -69,26 +63,16 @@ class CramerBasis(GridModel):
         """Coefficients: they add up to 1 and may dip below zero a little."""
         return 1 / self.n_outputs + raw @ self._tables.from_raw.T
 
-    def target(
-        self,
-        next_weights: Float[Array, " k"],
-        discount: Float[Array, ""],
-        place: Float[Array, " k"],
-    ) -> Float[Array, " k"]:
+    def target(self, next_weights: Weights, discount: Scalar, place: Weights) -> Weights:
         """The noise-preserving backup: a moved Gaussian keeps its σ; at an end all move to r."""
         del discount
         return self._moved(next_weights, place)
 
     def discrepancy(
-        self,
-        raw: Float[Array, " m"],
-        next_outputs: Float[Array, " k"],
-        reward: Float[Array, ""],
-        discount: Float[Array, ""],
-        support: Support,
-    ) -> Float[Array, ""]:
+        self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support
+    ) -> Scalar:
         """The squared Cramér distance to the backup, in units of the support's width."""
-        wanted = self._tables.to_raw @ self.backed_up(next_outputs, reward, discount, support)
+        wanted = self._tables.to_raw @ self.backed_up(next_outputs, backup, support)
         return jnp.sum((raw - wanted) ** 2)
 
     def distribution(

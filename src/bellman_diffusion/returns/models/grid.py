@@ -6,10 +6,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from bellman_diffusion.returns.backup import BellmanBackup
-from bellman_diffusion.returns.models.base import HeadModel, Normalisation, Transition
+from bellman_diffusion.returns.models.base import (
+    Bootstrap,
+    HeadModel,
+    Normalisation,
+    Raw,
+    Scalar,
+    Transition,
+    Weights,
+)
 from bellman_diffusion.returns.networks import last_layer
 from bellman_diffusion.returns.support import Support
 
@@ -26,12 +34,7 @@ class GridModel(HeadModel):
         return 0
 
     @abstractmethod
-    def target(
-        self,
-        next_weights: Float[Array, " k"],
-        discount: Float[Array, ""],
-        place: Float[Array, " k"],
-    ) -> Float[Array, " k"]:
+    def target(self, next_weights: Weights, discount: Scalar, place: Weights) -> Weights:
         """Weights of the backup, where node j of the next state moves to `place[j]` (in nodes)."""
 
     @property
@@ -39,7 +42,7 @@ class GridModel(HeadModel):
         """By interpolating the last layer."""
         return True
 
-    def spacing(self, support: Support) -> Float[Array, ""]:
+    def spacing(self, support: Support) -> Scalar:
         """Between two nodes."""
         return support.width / (self.n_outputs - 1 - 2 * self.margin)
 
@@ -55,32 +58,22 @@ class GridModel(HeadModel):
         # A product, not a sum: the sum would be fused with the softmax and compute it again.
         return outputs @ self.nodes(normalisation.support)
 
-    def backed_up(
-        self,
-        next_weights: Float[Array, " k"],
-        reward: Float[Array, ""],
-        discount: Float[Array, ""],
-        support: Support,
-    ) -> Float[Array, " k"]:
+    def backed_up(self, next_weights: Weights, backup: BellmanBackup, support: Support) -> Weights:
         """The weights of r + γX'."""
-        moved = BellmanBackup(reward, discount).returns(self.nodes(support))
+        moved = backup.returns(self.nodes(support))
         place = (moved - support.low) / self.spacing(support) + self.margin
-        return jax.lax.stop_gradient(self.target(next_weights, discount, place))
+        return jax.lax.stop_gradient(self.target(next_weights, backup.discount, place))
 
     def overflow(
-        self,
-        normalisation: Normalisation,
-        transition: Transition,
-        next_outputs: Any,
-        next_action: Int[Array, ""],
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        self, normalisation: Normalisation, step: Transition, ahead: Bootstrap
+    ) -> tuple[Scalar, Scalar]:
         """What the moved weights lose at the ends."""
         support = normalisation.support
-        at = BellmanBackup(transition.reward, transition.discount).returns(self.nodes(support))
+        at = BellmanBackup(step.reward, step.discount).returns(self.nodes(support))
         # The tails that smoothing made beyond the support are not returns.
         number = jnp.arange(self.n_outputs)
         inside = (number >= self.margin) & (number < self.n_outputs - self.margin)
-        mass = jnp.maximum(next_outputs[next_action], 0) * (inside | (transition.discount == 0))
+        mass = jnp.maximum(ahead.outputs[ahead.action], 0) * (inside | (step.discount == 0))
         below = jnp.sum(mass * jnp.maximum(support.low - at, 0)) / support.width
         above = jnp.sum(mass * jnp.maximum(at - support.high, 0)) / support.width
         return below, above
@@ -105,15 +98,10 @@ class SoftmaxModel(GridModel):
         return jax.nn.softmax(raw)
 
     def discrepancy(
-        self,
-        raw: Float[Array, " k"],
-        next_outputs: Float[Array, " k"],
-        reward: Float[Array, ""],
-        discount: Float[Array, ""],
-        support: Support,
-    ) -> Float[Array, ""]:
+        self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support
+    ) -> Scalar:
         """Cross-entropy with the target."""
-        weights = self.backed_up(next_outputs, reward, discount, support)
+        weights = self.backed_up(next_outputs, backup, support)
         return -jnp.sum(weights * jax.nn.log_softmax(raw))
 
     def rescaled(self, network: Any, old: Support, new: Support) -> Any:

@@ -10,11 +10,18 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.backup import BellmanBackup
-from bellman_diffusion.returns.models.base import Normalisation, ReturnModel, Transition
+from bellman_diffusion.returns.models.base import (
+    Bootstrap,
+    Normalisation,
+    PRNGKey,
+    ReturnModel,
+    Scalar,
+    Transition,
+)
 from bellman_diffusion.returns.networks import Activation, DenseNetwork
 from bellman_diffusion.returns.observations import ObservationEncoder
 from bellman_diffusion.returns.support import Support
@@ -50,17 +57,17 @@ class PaperNetworks(ReturnModel):
                 "the paper's networks take no images: use another model (bellman, c51, qr-dqn, dqn)"
             )
 
-    def network(self, key: Key[Array, ""]) -> TwoFields:
+    def network(self, key: PRNGKey) -> TwoFields:
         """Random weights."""
         sizes = (self.encoder.n_features + 1, self.hidden, self.n_actions, self.activation)
         return TwoFields(*(DenseNetwork.create(k, *sizes) for k in jax.random.split(key)))
 
-    def span(self, support: Support) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def span(self, support: Support) -> tuple[Scalar, Scalar]:
         """The support with room for the smoothing of ends."""
         room = 4 * self.width(support)
         return support.low - room, support.high + room
 
-    def width(self, support: Support) -> Float[Array, ""]:
+    def width(self, support: Support) -> Scalar:
         """√ξ in units of the return."""
         return self.sigma * support.width / (self.n_outputs - 1)
 
@@ -106,23 +113,20 @@ class PaperNetworks(ReturnModel):
     def loss(
         self,
         network: Any,
-        target_network: Any,
         normalisation: Normalisation,
-        transition: Transition,
-        next_outputs: Any,
-        next_action: Int[Array, ""],
-        key: Key[Array, ""],
-    ) -> Float[Array, ""]:
+        step: Transition,
+        ahead: Bootstrap,
+        key: PRNGKey,
+    ) -> Scalar:
         """Algorithm 3 at one uniform return, or at two draws of an end."""
-        del next_outputs
         support, scaler = normalisation.support, normalisation.scaler
         low, high = span = self.span(support)
         noise = self.width(support)
         keys = jax.random.split(key, 3)
         draws = Draws(
             jax.random.uniform(keys[0], minval=low, maxval=high),
-            transition.reward + noise * jax.random.normal(keys[1]),
-            transition.reward + noise * jax.random.normal(keys[2]),
+            step.reward + noise * jax.random.normal(keys[1]),
+            step.reward + noise * jax.random.normal(keys[2]),
         )
 
         def fields_of(network: TwoFields, observation: Array, action: Array) -> FieldsAt:
@@ -133,11 +137,11 @@ class PaperNetworks(ReturnModel):
             return at
 
         return algorithm_3(
-            fields_of(network, transition.observation, transition.action),
-            fields_of(target_network, transition.next_observation, next_action),
+            fields_of(network, step.observation, step.action),
+            fields_of(ahead.network, step.next_observation, ahead.action),
             draws,
-            transition.reward,
-            transition.discount,
+            step.reward,
+            step.discount,
             span,
             self.epsilon * ((high - low) / 2) ** 2,
         )
@@ -149,23 +153,23 @@ class PaperNetworks(ReturnModel):
 class Draws(NamedTuple):
     """The returns that Algorithm 3 looks at: one uniform, two from the distribution of an end."""
 
-    uniform: Float[Array, ""]
-    end: Float[Array, ""]
-    other_end: Float[Array, ""]
+    uniform: Scalar
+    end: Scalar
+    other_end: Scalar
 
 
-FieldsAt = Callable[[Float[Array, ""]], tuple[Float[Array, ""], Float[Array, ""]]]
+FieldsAt = Callable[[Scalar], tuple[Scalar, Scalar]]
 
 
 def algorithm_3(
     fields: FieldsAt,
     next_fields: FieldsAt,
     draws: Draws,
-    reward: Float[Array, ""],
-    discount: Float[Array, ""],
-    span: tuple[Float[Array, ""], Float[Array, ""]],
-    epsilon: Float[Array, ""] | float,
-) -> Float[Array, ""]:
+    reward: Scalar,
+    discount: Scalar,
+    span: tuple[Scalar, Scalar],
+    epsilon: Scalar | float,
+) -> Scalar:
     """Algorithm 3 for one transition, with the right constants: 1/γ for s, 1/γ² for g.
 
     Where the episode goes on (discount > 0), both fields regress to the plain backup at a uniform

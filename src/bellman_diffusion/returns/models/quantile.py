@@ -1,6 +1,5 @@
 """QR-DQN (Dabney et al. 2018): equally likely returns, moved by quantile regression."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -8,20 +7,12 @@ from jaxtyping import Array, Float
 
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.mixture import MixtureReturn
-from bellman_diffusion.returns.models.base import HeadModel, Normalisation
-from bellman_diffusion.returns.networks import Activation
-from bellman_diffusion.returns.observations import ObservationEncoder
+from bellman_diffusion.returns.models.base import HeadModel, Normalisation, Raw, Scalar, Weights
 from bellman_diffusion.returns.support import Support
 
 
 class QuantileRegression(HeadModel):
     """Outputs are the quantiles at (i + ½)/k."""
-
-    encoder: ObservationEncoder
-    n_actions: int = eqx.field(static=True)
-    n_outputs: int = eqx.field(static=True)
-    hidden: tuple[int, ...] = eqx.field(static=True)
-    activation: Activation = eqx.field(static=True, default=jax.nn.relu)
 
     def head(self, raw: Float[Array, "actions k"]) -> Float[Array, "actions k"]:
         """The quantiles themselves."""
@@ -45,15 +36,10 @@ class QuantileRegression(HeadModel):
         return MixtureReturn(weights, centres, sigma)
 
     def discrepancy(
-        self,
-        raw: Float[Array, " k"],
-        next_outputs: Float[Array, " k"],
-        reward: Float[Array, ""],
-        discount: Float[Array, ""],
-        support: Support,
-    ) -> Float[Array, ""]:
+        self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support
+    ) -> Scalar:
         """Quantile Huber loss to every target quantile."""
-        return quantile_huber(raw, BellmanBackup(reward, discount).returns(next_outputs))
+        return quantile_huber(raw, backup.returns(next_outputs))
 
 
 def quantile_huber(

@@ -18,11 +18,9 @@ from jaxtyping import Array, Float
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.mixture import MixtureReturn
-from bellman_diffusion.returns.models.base import Normalisation
+from bellman_diffusion.returns.models.base import Normalisation, Scalar, Weights
 from bellman_diffusion.returns.models.categorical import share_between_neighbours
 from bellman_diffusion.returns.models.grid import SoftmaxModel
-from bellman_diffusion.returns.networks import Activation
-from bellman_diffusion.returns.observations import ObservationEncoder
 
 _CENTRES_PER_NODE = 2
 # The width of the drawn Gaussians, in distances of their centres: no gaps in the density.
@@ -35,13 +33,8 @@ _MOST_SHARPENINGS = 100
 class SmoothedCategorical(SoftmaxModel):
     """Softmax weights are the smoothed density at the nodes; cross-entropy with its backup."""
 
-    encoder: ObservationEncoder
-    n_actions: int = eqx.field(static=True)
-    n_outputs: int = eqx.field(static=True)
-    hidden: tuple[int, ...] = eqx.field(static=True)
-    sigma: float = eqx.field(static=True)
+    sigma: float = eqx.field(static=True, default=1.0)
     """The smoothing in nodes."""
-    activation: Activation = eqx.field(static=True, default=jax.nn.relu)
 
     def __check_init__(self) -> None:
         """The support needs at least two nodes between the margins."""
@@ -56,12 +49,7 @@ class SmoothedCategorical(SoftmaxModel):
         """Room for the smoothing's tails: what they lose at the ends, backups add up."""
         return max(1, round(3 * self.sigma))
 
-    def target(
-        self,
-        next_weights: Float[Array, " k"],
-        discount: Float[Array, ""],
-        place: Float[Array, " k"],
-    ) -> Float[Array, " k"]:
+    def target(self, next_weights: Weights, discount: Scalar, place: Weights) -> Weights:
         """The noise-preserving backup, or N(r, σ²) at an end."""
         added = BellmanBackup(0.0, discount).lost_variance(self.sigma)
         moved = spread(next_weights, place, added)

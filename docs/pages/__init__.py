@@ -1,1 +1,0 @@
-"""The results pages, a file for each part of them."""
