@@ -1,6 +1,6 @@
 """Time our agents on CleanRL's CartPole settings. Prints JSON.
 
-control_ours.py speed ALGO SEEDS DEVICES   steps a second of all seeds together, without judgements
+control_ours.py speed ALGO SEEDS DEVICES   steps a second of all seeds together, without evaluations
 control_ours.py solve SEED                 seconds and steps to a solved CartPole, compilation included
 """
 
@@ -19,8 +19,7 @@ import jax.numpy as jnp
 import control_cases as cases
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.devices import SeedGrid
-from bellman_diffusion.agents.learner import JaxLearner
-from bellman_diffusion.agents.make import make_learner
+from bellman_diffusion.agents.make import make_jax_learner
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import train_agents
 
@@ -47,7 +46,7 @@ def speed(algo: str, n_seeds: int) -> dict:
         epsilon_end=0.1,
         normalise=False,
     )
-    whole = JaxLearner(*make_learner(config))
+    whole = make_jax_learner(config)
     grid = SeedGrid(range(n_seeds))
     keys = grid.keys()
     state = grid.over_seeds(whole.init)(keys)

@@ -25,7 +25,7 @@ THINNED = {
     "view": ["--steps", "5"],
     "watch": ["--steps", "4"],
 }
-# Several machines; `bellman view` beside another model's run, which the pages take as there.
+# Several machines; `bellman view` next to another model's run, which the pages take as there.
 LEFT_OUT = ("--coordinator", "--distributed")
 BEFORE = ("bellman train CartPole-v1 --algo c51",)
 

@@ -197,9 +197,9 @@ def fit_field(
         state, figures = train(program, state, steps, CHUNK_STEPS, **options)
     else:
         points = jnp.asarray(np.resize(validation, (_VALIDATION_POINTS, data.shape[1])))
-        judge = partial(compiled.validate, points=points, data=padded, n_rows=n_rows)
+        validation_loss = partial(compiled.validate, points=points, data=padded, n_rows=n_rows)
         state, figures, steps = train_until_best(
-            program, state, steps, CHUNK_STEPS, judge, **options
+            program, state, steps, CHUNK_STEPS, validation_loss, **options
         )
     return Fitted(averaged(field, state), figures, steps)
 
@@ -228,7 +228,7 @@ def _compile(recipe: Recipe, dim: int) -> _Compiled:
         return losses.gradient + losses.scalar, figures
 
     # Each point on its own: with a group's clean points known, few rows would look easy.
-    judge = build_objective(replace(recipe, group_size=1))
+    alone = build_objective(replace(recipe, group_size=1))
     template = eqx.filter_eval_shape(init, jax.random.key(0), jnp.eye(dim))
     static = eqx.filter(template, eqx.is_inexact_array, inverse=True)
 
@@ -237,7 +237,7 @@ def _compile(recipe: Recipe, dim: int) -> _Compiled:
         # The same key each time, so that differences are those of the weights.
         key_2, key_loss = jax.random.split(jax.random.key(0))
         x2 = data[jax.random.randint(key_2, (_second(recipe, len(points)),), 0, n_rows)]
-        losses = judge(eqx.combine(params, static), key_loss, points, x2)
+        losses = alone(eqx.combine(params, static), key_loss, points, x2)
         return losses.gradient + losses.scalar
 
     return _Compiled(init, make_program(template, loss, _schedule(recipe), CHUNK_STEPS), validate)

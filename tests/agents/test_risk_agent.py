@@ -10,7 +10,7 @@ from bellman_diffusion.agents.train import train_agents
 from bellman_diffusion.environments import WINDY_CLIFF
 from bellman_diffusion.returns.mdp import FiniteMDP, optimal_policy
 
-EDGE = range(13, 17)  # the squares beside the cliff
+EDGE = range(13, 17)  # the squares next to the cliff
 WORST = 0.1
 
 
@@ -46,7 +46,7 @@ def test_a_cvar_agent_takes_the_safe_way_where_the_mean_agent_takes_the_short_on
     assert not set(way(cvar)) & set(EDGE)
     assert way(mean)[-1] == way(cvar)[-1] == 23
     short, safe = greedy_returns(mean, 4000), greedy_returns(cvar, 4000)
-    # Standard errors are below 0.1 for the means and 0.3 for the worst tenth.
+    # Standard errors are below 0.1 for the means and 0.3 for CVaR 10 %.
     assert short.mean() > safe.mean() + 0.2
     assert worst_mean(safe) > worst_mean(short) + 2
 

@@ -51,7 +51,7 @@ def test_folders_without_images_are_no_classes(tmp_path, grey):
     assert (found.labels, found.names) == (None, [])
     (tmp_path / "cats").mkdir()
     Image.fromarray(grey[0]).save(tmp_path / "cats" / "a.png")
-    with pytest.raises(InvalidInputError, match="beside them"):
+    with pytest.raises(InvalidInputError, match="next to them"):
         read_images(tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_idx_files_that_are_damaged(tmp_path, content, reason):
         read_idx(tmp_path / "a")
 
 
-def test_what_a_system_hides_beside_images_is_no_image(tmp_path, grey):
+def test_what_a_system_hides_next_to_images_is_no_image(tmp_path, grey):
     for k, image in enumerate(grey):
         Image.fromarray(image).save(tmp_path / f"{k:02}.png")
     (tmp_path / ".thumbnails").mkdir()

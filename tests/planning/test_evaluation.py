@@ -29,7 +29,7 @@ def evaluated(shift=0.0, width=1.0, starts=None):
 
 
 def test_the_right_distributions_have_the_right_tails_and_coverage():
-    """Means of the worst tenth of each group, by quadrature over its means; within 0.08."""
+    """Means of CVaR 10 % of each group, by quadrature over its means; within 0.08."""
     found = evaluated()
     assert found.coverage_90 == pytest.approx(0.9, abs=0.015)
     x = np.linspace(-3, 10, 20_001)

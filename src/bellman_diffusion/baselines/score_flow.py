@@ -66,10 +66,10 @@ def follow_flow(
 
     def heun(x: Array, pair: tuple[Array, Array]) -> tuple[Array, None]:
         # dx/dσ = ε̂.
-        sigma, following = pair
+        sigma, next_sigma = pair
         slope = noise(x, sigma)
-        ahead = noise(x + (following - sigma) * slope, following)
-        return x + (following - sigma) * 0.5 * (slope + ahead), None
+        ahead = noise(x + (next_sigma - sigma) * slope, next_sigma)
+        return x + (next_sigma - sigma) * 0.5 * (slope + ahead), None
 
     start = jnp.sqrt(1 + high**2) * jax.random.normal(key, (n, dim))
     x, _ = jax.lax.scan(heun, start, (sigmas[:-1], sigmas[1:]))

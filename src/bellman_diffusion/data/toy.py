@@ -39,7 +39,7 @@ class ToySet(ABC):
 
 
 class DisjointUniform(ToySet):
-    """A uniform law on three disjoint spans of unequal width, one of them [−1, 2]."""
+    """A uniform distribution on three disjoint intervals of unequal width, one of them [−1, 2]."""
 
     name = "uniform"
     title = "disjoint uniform"
@@ -87,20 +87,20 @@ class GaussianSum(NamedTuple):
 
 
 class SmoothSet(ToySet):
-    """A set whose law is a sum of Gaussians."""
+    """A set whose density is a sum of Gaussians."""
 
     @property
     @abstractmethod
-    def law(self) -> GaussianSum:
+    def mixture(self) -> GaussianSum:
         """The sum."""
 
     def density(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, " n"]:
         """The true density."""
-        return self.law.density(x)
+        return self.mixture.density(x)
 
     def gradient(self, x: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n dim"]:
         """The density's true gradient."""
-        return self.law.gradient(x)
+        return self.mixture.gradient(x)
 
 
 class UnbalancedMixture(SmoothSet):
@@ -118,7 +118,7 @@ class UnbalancedMixture(SmoothSet):
         return self.means[mode] + self.spread * rng.standard_normal((n, 2))
 
     @property
-    def law(self) -> GaussianSum:
+    def mixture(self) -> GaussianSum:
         """The three."""
         return GaussianSum(self.weights, self.means, self.spread)
 
@@ -149,7 +149,7 @@ class TwoMoons(SmoothSet):
         return pool[rng.choice(len(pool), n, replace=False)]
 
     @property
-    def law(self) -> GaussianSum:
+    def mixture(self) -> GaussianSum:
         """The integral along the arcs, as a sum."""
         # Points on the arcs, a fifth of the noise apart.
         means = np.asarray(make_moons(2 * _ARC_POINTS, noise=None, shuffle=False)[0])

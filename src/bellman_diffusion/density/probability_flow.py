@@ -1,6 +1,6 @@
 """log p by the probability flow dx/dσ = −σ ∇log p_σ(x), solved by diffrax.
 
-Along the flow d log p_σ(x)/dσ = σ div ∇log p_σ(x); at σ_max the law is taken to be normal. The
+Along the flow d log p_σ(x)/dσ = σ div ∇log p_σ(x); at σ_max the density is taken to be normal. The
 result is the log-density of the data smoothed by N(0, σ_min² I).
 """
 
@@ -25,7 +25,7 @@ def log_density_by_flow(
     rtol: float = 1e-3,
     atol: float = 1e-4,
 ) -> Float[np.ndarray, " n"]:
-    """log p_{σ_min} at each row; `covariance` is the data's (the end law is N(0, cov + σ_max²I))."""
+    """log p_{σ_min} at each row; `covariance` is the data's (the end is N(0, cov + σ_max²I))."""
     log_p = in_blocks(
         lambda _, rows: _solve(field, rows, covariance, rtol, atol),
         np.asarray(x, np.float32),

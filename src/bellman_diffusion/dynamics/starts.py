@@ -1,4 +1,4 @@
-"""Where paths start: a normal law or the data; a user's own array needs no help."""
+"""Where paths start: a normal distribution or the data; a user's own array needs no help."""
 
 import jax
 import jax.numpy as jnp

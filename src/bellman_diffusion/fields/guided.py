@@ -1,4 +1,4 @@
-"""Fields of a law given some coordinates.
+"""Fields of a conditional distribution, given some coordinates.
 
 ∇log p_σ(x | known) = ∇log p_σ(x) + ∇log p(known | x). The second term is taken as if the data were
 normal with its covariance C: x₀ given x has the covariance C − C(C + σ²I)⁻¹C, and moves with x by
@@ -32,12 +32,12 @@ class GuidedPair(AbstractNoiseField):
         return cls(pair=pair, values=values, sigma_min=pair.sigma_min, sigma_max=pair.sigma_max)
 
     def start(self, key: Key[Array, ""]) -> Float[Array, " dim"]:
-        """A point at the largest noise level, of the normal law given the known values."""
+        """A point at the largest noise level, of the normal distribution given the known values."""
         pair = self.pair
         key_data, key_noise = jax.random.split(key)
         x = pair.axes @ (jnp.sqrt(pair.variances) * jax.random.normal(key_data, self.values.shape))
         covariance = (pair.axes * pair.variances) @ pair.axes.T
-        # Matheron's rule: a draw of the joint law, moved by what it misses of the known values.
+        # Matheron's rule: a joint draw, moved by what it misses of the known values.
         x = x + covariance @ self._solve(covariance, self.values - x, _LEAST)
         return x + self.sigma_max * jax.random.normal(key_noise, x.shape)
 
@@ -77,11 +77,11 @@ class GuidedAtNoise(AbstractField):
     def scalar_and_gradient(
         self, x: Float[Array, " dim"]
     ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
-        """s as it is, and g with the score of the law given the known values."""
+        """s as it is, and g with the score given the known values."""
         s, g, score = self.guided.pair.at(self.sigma).fields_and_score(x)
         return s, g + 0.5 * s * self.guided.guidance(x, score, self.sigma)
 
     def score(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """Of the law given the known values."""
+        """Of the distribution given the known values."""
         score = self.guided.pair.at(self.sigma).score(x)
         return score + self.guided.guidance(x, score, self.sigma)

@@ -2,7 +2,7 @@
 
 One network with two heads. Its outputs are scaled by what the fields of a standard normal would be
 at that σ (`FieldScale`), so the network works with numbers of order one at every noise level, and
-what is known in advance is added: the score of a normal law with the data's covariance C.
+what is known in advance is added: the score of a normal distribution with the data's covariance C.
 
     s(x; σ) = c_σ · softplus(u),    g(x; σ) = c_σ/(2σ) · f − s/2 · (C + σ²I)⁻¹x,
     (u, f) = MLP(features(x, σ)).

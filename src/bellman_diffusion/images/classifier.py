@@ -1,4 +1,4 @@
-"""A small convolutional classifier: its features and its confidence judge generated images."""
+"""A small convolutional classifier: its features and confidence evaluate generated images."""
 
 import equinox as eqx
 import jax

@@ -56,13 +56,13 @@ def _read_folder(path: Path) -> Pictures:
     folders = sorted(p for p in path.iterdir() if p.is_dir() and not _hidden(p) and _pictures_in(p))
     sources = [(p, k) for k, folder in enumerate(folders) for p in _pictures_in(folder)]
     labels = np.array([k for _, k in sources])
-    beside = _pictures_in(path)
-    if sources and beside:
+    loose = _pictures_in(path)
+    if sources and loose:
         raise InvalidInputError(
-            f"{path} has folders of images and {len(beside)} images beside them: put every image into "
+            f"{path} has folders of images and {len(loose)} images next to them: put every image into "
             "the folder of its class"
         )
-    sources = sources or [(p, 0) for p in beside]
+    sources = sources or [(p, 0) for p in loose]
     if not sources:
         raise InvalidInputError(f"{path} has no images ({', '.join(_ENDINGS)})")
     first = _open(sources[0][0])
@@ -88,7 +88,7 @@ def _pictures_in(folder: Path) -> list[Path]:
 
 
 def _hidden(path: Path) -> bool:
-    """As the thumbnails that some systems leave beside images."""
+    """As the thumbnails that some systems leave next to images."""
     return path.name.startswith(".")
 
 

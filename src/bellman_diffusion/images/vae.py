@@ -54,7 +54,7 @@ class VAE(eqx.Module):
     def encode(
         self, image: Float[Array, "channels size size"]
     ) -> tuple[Float[Array, " latent"], Float[Array, " latent"]]:
-        """Mean and deviation of the latent law of an image."""
+        """Mean and deviation of an image's latent posterior."""
         x = padded_to_four(image)
         for layer in self.down:
             x = jax.nn.silu(layer(x))

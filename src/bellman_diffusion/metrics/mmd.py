@@ -20,7 +20,7 @@ def median_bandwidth(real: Float[np.ndarray, "n dim"], seed: int = 0) -> float:
 
 
 def mmd2(x: Float[np.ndarray, "n dim"], y: Float[np.ndarray, "m dim"], bandwidth: float) -> float:
-    """The unbiased estimate of MMD²; below zero by chance where both laws are the same."""
+    """The unbiased estimate of MMD²; below zero by chance where both distributions are the same."""
     from sklearn.metrics.pairwise import rbf_kernel  # noqa: PLC0415 (slow to import)
 
     gamma = 0.5 / bandwidth**2

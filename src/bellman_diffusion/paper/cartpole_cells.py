@@ -28,7 +28,7 @@ ALGORITHMS = ("bellman", "bellman-paper", "c51", "qr-dqn")
 SETTINGS = ("plain", "best")
 SOLVED = 475.0
 IN_A_ROW = 5
-"""Evaluations that must reach it one after the other: a single one may be luck."""
+"""Evaluations that must reach it one after the other: a single one may be chance."""
 _RANGE = 100.0
 """Returns of CartPole at γ = 0.99 lie between 0 and 100."""
 FIELD_WIDTH = 0.05

@@ -102,7 +102,7 @@ def _from_module(name: str) -> PolicyFunction:
             f"--policy {name!r} is not known: use optimal, random, module:function, "
             "a .npy table or a Stable-Baselines3 .zip"
         )
-    # As with `python -m`: modules beside the user are found.
+    # As with `python -m`: modules in the working folder are found.
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:

@@ -1,4 +1,4 @@
-"""Pictures of synthetic rows beside real ones."""
+"""Pictures of synthetic rows next to real ones."""
 
 import math
 from itertools import combinations

@@ -29,7 +29,7 @@ def read_table(
     """A CSV or Parquet file as a data frame.
 
     The separator of a CSV is found from its first line unless given. `missing` are marks of missing
-    values beside the usual ones (an empty field, NA, NaN, null).
+    values in addition to the usual ones (an empty field, NA, NaN, null).
     """
     try:
         content = path.read_bytes()

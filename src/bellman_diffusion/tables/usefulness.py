@@ -37,9 +37,9 @@ def usefulness(
     schema: Schema,
     target: str | None = None,
 ) -> Usefulness | None:
-    """Foretell one column from the others.
+    """Predict one column from the others.
 
-    None where there is nothing to foretell it from, or nothing to foretell: the last column, which is
+    None where there is nothing to predict it from, or nothing to predict: the last column, which is
     taken where none is named, may be missing nearly everywhere or have too many levels.
     """
     column = schema[target] if target is not None else schema.columns[-1]
@@ -52,7 +52,7 @@ def usefulness(
         problem = f"column {column.name!r} is missing in nearly every row"
     elif len(column.levels) > _MOST_FORETOLD:
         problem = (
-            f"column {column.name!r} has {len(column.levels)} levels, more than trees foretell"
+            f"column {column.name!r} has {len(column.levels)} levels, more than trees can predict"
         )
     if problem is not None:
         if target is None:

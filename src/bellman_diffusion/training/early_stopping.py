@@ -1,6 +1,6 @@
 """Stopping by validation rows: training that ends with the weights that did best on them.
 
-The averaged weights are judged after each chunk; the best so far are part of the training state, so a
+The averaged weights are evaluated after each chunk; the best so far are part of the state, so a
 run that was stopped and resumed ends the same.
 """
 

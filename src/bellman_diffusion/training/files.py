@@ -11,7 +11,7 @@ from bellman_diffusion.errors import BellmanError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside `path`, flush to disk, then rename over it: readers see all of it or none."""
+    """Write next to `path`, flush to disk, then rename over it: readers see all of it or none."""
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -126,7 +126,7 @@ function episode(run) {
 
   const table = element("tbody");
   const head = element("thead");
-  head.innerHTML = "<tr><th scope='col'>Action</th><th scope='col'>Mean</th><th scope='col'>Worst tenth</th></tr>";
+  head.innerHTML = "<tr><th scope='col'>Action</th><th scope='col'>Mean</th><th scope='col'>CVaR 10 %</th></tr>";
   const rows = run.actions.map((name, a) => {
     const swatch = element("span", { class: "swatch", style: `background: ${colour(a)}` });
     const label = element("span", {}, name);
@@ -142,7 +142,7 @@ function episode(run) {
   const sure = Math.min(run.sure_until, nSteps);
   const unsure = sure < nSteps ? " Dashed: the episode was cut off later, and more would have followed." : "";
   for (const [role, title, text] of [
-    ["density", "Return density", "Dotted: mean. Triangle: mean of the worst tenth (CVaR)."],
+    ["density", "Return density", "Dotted: mean. Triangle: CVaR 10 %."],
     ["gradient", "Gradient field", "The slope of the density: the drift of the dynamics."],
     ["over", "Expected and real", "Blue: expected return with its 5–95 % band. Orange: the discounted return that " +
       "really followed." + unsure],
@@ -258,7 +258,7 @@ function generative(run) {
   const card = element("section", { class: "run", "data-kind": "samples" });
   const [first, second] = run.columns;
   card.append(element("h2", {}, `${run.name}: ${first} and ${second}`));
-  const lacking = run.data ? "" : "The data are not here: give the table with --data to see them beside. ";
+  const lacking = run.data ? "" : "The data are not here: give the table with --data to see them here. ";
   card.append(element("p", { class: "note" }, lacking + run.run));
   const panels = element("div", { class: "panels" });
   card.append(panels);
