@@ -46,7 +46,8 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python docs/make_results.py
-	$(BIN)/mkdocs build --strict --quiet
+	rm -rf site
+	PYTHONPATH=docs $(BIN)/zensical build --strict
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py

@@ -29,10 +29,13 @@ from tests.paper.helpers import report_of, workplace
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Small networks; two algorithms are enough."""
+    """Small networks, the same in both settings, so that each algorithm is compiled once."""
     small = {"hidden": (8,), "batch_size": 16, "updates_per_round": 1, "eval_episodes": 2}
-    monkeypatch.setattr(cartpole_cells, "_PLAIN", cartpole_cells._PLAIN | small)
-    monkeypatch.setattr(cartpole_cells, "_BEST", cartpole_cells._BEST | small)
+    for name in ("_PLAIN", "_BEST"):
+        monkeypatch.setattr(cartpole_cells, name, cartpole_cells._PLAIN | small)
+    for name in ("_PLAIN_MODEL", "_BEST_MODEL"):
+        models = {algo: {"n_outputs": 15, "sigma": 1.0} for algo in ALGORITHMS}
+        monkeypatch.setattr(cartpole_cells, name, models)
 
 
 def test_the_comparison_gives_every_figure_and_keeps_what_is_made(tiny, tmp_path, monkeypatch):

@@ -38,4 +38,5 @@ def watch(
         print_json({"gif": str(out), "steps": length, "return": total, "ended": episode.over})
     elif not quiet:
         cut = "" if episode.over else ", cut off there"
-        typer.echo(f"{out}: {length} steps{cut}, return {total:.4g}")
+        shown = f"the first {len(episode.actions)} of {length} steps"
+        typer.echo(f"{out}: {shown}{cut}, return {total:.4g}")

@@ -9,7 +9,6 @@ from bellman_diffusion.matching.traces import AbstractTrace, ExactTrace, SlicedT
 
 __all__ = [
     "SLICE_DISTRIBUTIONS",
-    "SLICE_LAWS",
     "AbstractKernel",
     "AbstractObjective",
     "AbstractTrace",

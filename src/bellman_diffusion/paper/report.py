@@ -13,7 +13,7 @@ from bellman_diffusion.render.page import Section, bullets, shown_time, write_pa
 def ledger_rows(summaries: Mapping[str, Any]) -> list[LedgerRow]:
     """Every claim of the paper; `summaries` has those of the experiments that were run."""
     rows: list[LedgerRow] = []
-    for experiment in all_experiments():
+    for experiment in [e for e in all_experiments() if e.in_paper]:
         rows += ledger(experiment.claims, experiment.name, summaries.get(experiment.name))
     return rows
 

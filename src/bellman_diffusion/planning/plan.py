@@ -162,7 +162,10 @@ def plan(
 def _check_mode(settings: PlanSettings) -> None:
     known = [*MODES, *([] if settings.samples is None else model_names())]
     if settings.mode not in known:
-        raise InvalidInputError(f"mode {settings.mode!r}: choose {', '.join(dict.fromkeys(known))}")
+        also = " (other return models need samples)" if settings.samples is None else ""
+        raise InvalidInputError(
+            f"mode {settings.mode!r}: choose {', '.join(dict.fromkeys(known))}{also}"
+        )
 
 
 def _plan_exactly(job: _Job) -> Planner:

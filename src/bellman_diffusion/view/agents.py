@@ -43,5 +43,5 @@ def record_agent(agent: Agent, seed: int, steps: int) -> Episode:
             high=high,
         ),
         note=f"agent of seed {agent.seed}, greedy",
-        over=len(rewards) < LONGEST or last.terminated,
+        over=last.terminated or len(rewards) in (*range(LONGEST), agent.spec.time_limit),
     )
