@@ -51,6 +51,12 @@ def test_a_cvar_agent_takes_the_safe_way_where_the_mean_agent_takes_the_short_on
     assert worst_mean(safe) > worst_mean(short) + 2
 
 
+def test_returns_are_those_of_the_environment_the_agent_was_trained_on(tmp_path):
+    config = default_config(WINDY_CLIFF, steps=400)
+    save_agents(tmp_path / AGENT_FILE, train_agents(config, [0]))
+    assert greedy_returns(Agent.load(tmp_path), 5).shape == (5,)
+
+
 def test_the_short_way_is_the_best_on_average():
     """By the exact solution: what the test above calls right is right."""
     import gymnasium as gym

@@ -147,7 +147,7 @@ def test_a_stopped_plan_goes_on_to_the_same_result(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:the support")
 @pytest.mark.parametrize("mode", ["default", "c51", "paper"])
-def test_a_saved_planner_gives_the_same_laws(tmp_path, mode):
+def test_a_saved_planner_gives_the_same_distributions(tmp_path, mode):
     settings = PlanSettings(
         "CartPole-v1", mode=mode, n_basis=11, samples=500, max_iter=50, support=(0.0, 60.0)
     )
@@ -163,6 +163,16 @@ def test_a_saved_planner_gives_the_same_laws(tmp_path, mode):
     (tmp_path / "planner.bellman").write_bytes(content)
     with pytest.raises(CheckpointError, match="damaged"):
         Planner.load(tmp_path / "planner.bellman")
+
+
+def test_learned_c51_is_smoothed_like_the_truth_that_it_is_compared_with():
+    settings = PlanSettings(
+        "FrozenLake-v1", mode="c51", n_basis=11, sigma=0.05, samples=500, max_iter=50,
+        support=(0.0, 1.0),
+    )  # fmt: skip
+    distribution = plan(settings).distribution([0])
+    assert isinstance(distribution, MixtureReturn)
+    assert float(distribution.sigma) == pytest.approx(0.05)
 
 
 def test_a_support_that_cuts_off_mass_is_warned_of():

@@ -39,7 +39,7 @@ def greedy_returns(agent: Agent, episodes: int, seed: int = 0) -> Float[np.ndarr
     learner, environment = make_learner(agent.config)
     if environment.jitted is not None:
         whole = JaxLearner(learner, environment.jitted)
-        run = jax.jit(whole.greedy_returns, static_argnums=3)
+        run = eqx.filter_jit(whole.greedy_returns)
         key = jax.random.key(seed)
         return np.asarray(run(key, agent.network, agent.normalisation, episodes), float)
     envs = HostEnvironments(environment.spec, learner.encoder, (seed,), episodes, _PURPOSE)

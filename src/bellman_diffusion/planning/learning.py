@@ -64,10 +64,11 @@ class Learned(NamedTuple):
 def planner_model(settings: LearnSettings, encoder: ObservationEncoder) -> ReturnModel:
     """The return model of a mode; a planner evaluates one policy, so it has one action."""
     sizes = ModelSettings(
-        settings.n_basis,
-        settings.sigma,
-        (settings.width,) * settings.depth,
-        silu,
+        n_outputs=settings.n_basis,
+        sigma=settings.sigma,
+        atom_width=settings.sigma,
+        hidden=(settings.width,) * settings.depth,
+        activation=silu,
         n_grid=_PAPER_GRID,
     )
     return make_model(MODES.get(settings.mode, settings.mode), encoder, 1, sizes)

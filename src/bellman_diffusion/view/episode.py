@@ -59,7 +59,7 @@ class Episode(NamedTuple):
 
 
 def followed(rewards: Sequence[float], gamma: float) -> Float[np.ndarray, " steps"]:
-    """The discounted return that really followed each step."""
+    """The discounted return realized from each step on."""
     total, found = 0.0, []
     for reward in reversed(rewards):
         total = BellmanBackup(reward, gamma).returns(total)

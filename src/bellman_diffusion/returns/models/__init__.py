@@ -37,14 +37,16 @@ class ModelSettings:
     activation: Activation = jax.nn.relu
     n_grid: int | None = None
     """Points at which the paper's networks are evaluated."""
+    atom_width: float = 0.25
+    """The smoothing of reported atoms, in spacings: it plays no part in training."""
 
 
 ModelMaker = Callable[[ObservationEncoder, int, ModelSettings], ReturnModel]
 
 
-def _sized(kind: type, *, smoothed: bool = False) -> ModelMaker:
+def _sized(kind: type, sigma: str | None = None) -> ModelMaker:
     def make(encoder: ObservationEncoder, n_actions: int, s: ModelSettings) -> ReturnModel:
-        more = {"sigma": s.sigma} if smoothed else {}
+        more = {"sigma": getattr(s, sigma)} if sigma else {}
         return kind(
             encoder=encoder,
             n_actions=n_actions,
@@ -58,9 +60,9 @@ def _sized(kind: type, *, smoothed: bool = False) -> ModelMaker:
 
 
 _MODELS: dict[str, ModelMaker] = {
-    "smoothed": _sized(SmoothedCategorical, smoothed=True),
-    "cramer": _sized(CramerBasis, smoothed=True),
-    "categorical": _sized(Categorical),
+    "smoothed": _sized(SmoothedCategorical, "sigma"),
+    "cramer": _sized(CramerBasis, "sigma"),
+    "categorical": _sized(Categorical, "atom_width"),
     "quantile": _sized(QuantileRegression),
     "expectation": lambda e, n, s: Expectation(
         encoder=e, n_actions=n, n_outputs=1, hidden=s.hidden, activation=s.activation

@@ -7,12 +7,12 @@ from bellman_diffusion.returns.mixture import MixtureReturn
 from bellman_diffusion.returns.models.base import Normalisation, Scalar, Weights
 from bellman_diffusion.returns.models.grid import SoftmaxModel
 
-# Atoms have no density; they are drawn as Gaussians of this share of their spacing.
-_DRAWN_WIDTH = 0.25
-
 
 class Categorical(SoftmaxModel):
     """A softmax over atoms on the support, cross-entropy with the projected target."""
+
+    sigma: float = 0.25
+    """Atoms have no density; they are reported as Gaussians of this share of their spacing."""
 
     def target(self, next_weights: Weights, discount: Scalar, place: Weights) -> Weights:
         """Moved atoms, clipped to the support and shared between their neighbours."""
@@ -22,10 +22,9 @@ class Categorical(SoftmaxModel):
     def distribution(
         self, outputs: Float[Array, "*n actions k"], normalisation: Normalisation
     ) -> MixtureReturn:
-        """The atoms, drawn as narrow Gaussians."""
+        """The atoms, smoothed."""
         support = normalisation.support
-        width = _DRAWN_WIDTH * self.spacing(support)
-        return MixtureReturn(outputs, self.nodes(support), width)
+        return MixtureReturn(outputs, self.nodes(support), self.sigma * self.spacing(support))
 
 
 def share_between_neighbours(

@@ -3,7 +3,7 @@
 The return's density is Σ_k c_k N(x; μ_k, σ²) with signed coefficients of sum 1. The network's raw
 numbers are coordinates in which the Cramér distance is Euclidean (`Whitening`), so the loss is least
 squares; the loss is quadratic and the backup linear, so sampled targets average to the Bellman target.
-The basis is stated in units of the support's width: the model is the same for returns of any scale.
+The basis is stated on a support of a fixed width: the model is the same for returns of any scale.
 """
 
 from functools import lru_cache
@@ -26,6 +26,9 @@ from bellman_diffusion.returns.whitening import Whitening
 
 # Cubic interpolation of a Gaussian on a grid this fine errs by less than 1e-5 of its height.
 _POINTS_PER_NODE = 4
+# The width of the support in units of the raw numbers' loss: the wider, the finer the steps of Adam.
+# At 1, CVaR 10 % on CartPole errs nearly three times as much after as many steps.
+_WIDTH = 64.0
 
 
 class Tables(NamedTuple):
@@ -40,9 +43,9 @@ class Tables(NamedTuple):
 @lru_cache(maxsize=32)
 def basis_tables(k: int, sigma: float) -> Tables:
     """In single precision, as the jitted loss uses them."""
-    basis = GaussianBasis.on_interval(0, 1, k, sigma / (k - 1))
+    basis = GaussianBasis.on_interval(0, _WIDTH, k, sigma * _WIDTH / (k - 1))
     whitening = Whitening.of(basis)
-    grid = np.linspace(0, 1, _POINTS_PER_NODE * (k - 1) + 1)
+    grid = np.linspace(0, _WIDTH, _POINTS_PER_NODE * (k - 1) + 1)
     gaussians = BasisProjection(basis).gaussians(grid[:, None], basis.sigma**2).T
     arrays = (whitening.to_coefficients, whitening.from_coefficients, gaussians)
     return Tables(*(a.astype(np.float32) for a in arrays))
@@ -71,7 +74,7 @@ class CramerBasis(GridModel):
     def discrepancy(
         self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support
     ) -> Scalar:
-        """The squared Cramér distance to the backup, in units of the support's width."""
+        """The squared Cramér distance to the backup, on a support of the fixed width."""
         wanted = self._tables.to_raw @ self.backed_up(next_outputs, backup, support)
         return jnp.sum((raw - wanted) ** 2)
 

@@ -122,11 +122,11 @@ function episode(run) {
   card.append(panels);
 
   const image = element("img", { class: "frame", alt: "" });
-  panels.append(element("figure", {}, element("h3", {}, "What is seen"), image));
+  panels.append(element("figure", {}, element("h3", {}, "Frame"), image));
 
   const table = element("tbody");
   const head = element("thead");
-  head.innerHTML = "<tr><th scope='col'>Action</th><th scope='col'>Mean</th><th scope='col'>CVaR 10 %</th></tr>";
+  head.innerHTML = "<tr><th scope='col'>Action</th><th scope='col'>Mean</th><th scope='col'>CVaR 10&nbsp;%</th></tr>";
   const rows = run.actions.map((name, a) => {
     const swatch = element("span", { class: "swatch", style: `background: ${colour(a)}` });
     const label = element("span", {}, name);
@@ -135,7 +135,7 @@ function episode(run) {
     return { row, label, name };
   });
   const caption = element("p", { class: "note", "data-role": "summary" });
-  panels.append(element("figure", {}, element("h3", {}, "What is expected"),
+  panels.append(element("figure", {}, element("h3", {}, "Predicted return"),
     element("table", {}, head, table), caption));
 
   const holders = {};
@@ -144,8 +144,8 @@ function episode(run) {
   for (const [role, title, text] of [
     ["density", "Return density", "Dotted: mean. Triangle: CVaR 10 %."],
     ["gradient", "Gradient field", "The slope of the density: the drift of the dynamics."],
-    ["over", "Expected and real", "Blue: expected return with its 5–95 % band. Orange: the discounted return that " +
-      "really followed." + unsure],
+    ["over", "Predicted and realized return", "Blue: predicted mean with its 5–95 % band. Orange: the discounted return that " +
+      "was realized." + unsure],
   ]) {
     holders[role] = element("div");
     panels.append(element("figure", role === "over" ? { class: "wide" } : {}, element("h3", {}, title),
@@ -177,7 +177,7 @@ function episode(run) {
     const span = [Math.min(...all), Math.max(...all)];
     const room = 0.05 * (span[1] - span[0] || 1);
     over = chart(holders.over, { height: 230, xs: [0, Math.max(nSteps - 1, 1)], ys: [span[0] - room, span[1] + room],
-      xLabel: "step", yLabel: "return", title: "Expected return over the episode, and what followed" });
+      xLabel: "step", yLabel: "return", title: "Predicted and realized return over the episode" });
     const steps = Array.from({ length: nSteps }, (_, t) => over.x(t));
     const high = run.high.map(over.y), low = run.low.map(over.y), really = run.followed.map(over.y);
     const stroke = (d, ink, more) => over.inside.append(
@@ -210,7 +210,7 @@ function episode(run) {
         row.children[1].textContent = short(run.mean[t][a]);
         row.children[2].textContent = short(run.cvar[t][a]);
       });
-      caption.textContent = `Reward ${short(run.reward[t])}. Expected ${short(run.expected[t])}, followed ` +
+      caption.textContent = `Reward ${short(run.reward[t])}. Predicted ${short(run.expected[t])}, realized ` +
         `${short(run.followed[t])}${t < sure ? "" : " until it was cut off"}.`;
       for (const { plot, role, a, line, mean, tail } of lines) {
         const values = at(role === "density" ? density : gradient, t, a);
