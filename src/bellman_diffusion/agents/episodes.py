@@ -1,6 +1,7 @@
 """Greedy episodes of a trained agent: their returns, or one of them step by step."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -39,9 +40,9 @@ def greedy_returns(agent: Agent, episodes: int, seed: int = 0) -> Float[np.ndarr
     learner, environment = make_learner(agent.config)
     if environment.jitted is not None:
         whole = JaxLearner(learner, environment.jitted)
-        run = eqx.filter_jit(whole.greedy_returns)
+        run = jax.jit(partial(whole.greedy_returns, n=episodes))
         key = jax.random.key(seed)
-        return np.asarray(run(key, agent.network, agent.normalisation, episodes), float)
+        return np.asarray(run(key, agent.network, agent.normalisation), float)
     envs = HostEnvironments(environment.spec, learner.encoder, (seed,), episodes, _PURPOSE)
     greedy = eqx.filter_jit(jax.vmap(learner.greedy, in_axes=(None, None, 0)))
     longest = environment.spec.longest

@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import msgspec
 import numpy as np
@@ -143,7 +142,7 @@ def _on_the_cliff(training: Training, seed: int) -> CliffReturns:
     whole = make_jax_learner(training.config)
     state = training.state
     acting = jax.tree.map(lambda a: a[seed], (state.ema_network, state.normalisation))
-    follow = eqx.filter_jit(partial(whole.greedy_returns, n=_CLIFF_EPISODES))
+    follow = jax.jit(partial(whole.greedy_returns, n=_CLIFF_EPISODES))
     returns = np.sort(np.asarray(follow(jax.random.key(training.seeds[seed]), *acting)))
     worst = returns[: int(ALPHA * len(returns))]
     return CliffReturns(mean=float(returns.mean()), cvar_10=float(worst.mean()))

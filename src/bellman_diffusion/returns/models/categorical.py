@@ -1,5 +1,6 @@
 """C51 (Bellemare, Dabney, Munos 2017): atoms, and targets shared between their two neighbours."""
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -11,7 +12,7 @@ from bellman_diffusion.returns.models.grid import SoftmaxModel
 class Categorical(SoftmaxModel):
     """A softmax over atoms on the support, cross-entropy with the projected target."""
 
-    sigma: float = 0.25
+    sigma: float = eqx.field(static=True, default=0.25)
     """Atoms have no density; they are reported as Gaussians of this share of their spacing."""
 
     def target(self, next_weights: Weights, discount: Scalar, place: Weights) -> Weights:
