@@ -22,7 +22,7 @@ from bellman_diffusion.agents.risk import Risk
 from bellman_diffusion.agents.train import make_train, train_agents
 from bellman_diffusion.environments.base import EnvSpec, JaxEnvironment
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.models import ModelSettings, make_model
 from bellman_diffusion.returns.observations import ObservationEncoder
 from bellman_diffusion.returns.tabulated import TabulatedReturn
@@ -209,7 +209,7 @@ def test_predicted_returns_are_compared_with_rollouts():
 
 def test_errors_of_the_fields_are_those_of_shifted_gaussians():
     """Of N(m, h²) moved by h: ∫|s − s*| = 2(2Φ(1/2) − 1), and ∫|g − g*| by quadrature."""
-    distribution = MixtureReturn(jnp.ones((1, 1)), jnp.asarray([11.0]), jnp.asarray(0.1))
+    distribution = AtomicReturn(jnp.ones((1, 1)), jnp.asarray([11.0]), jnp.asarray(0.1))
     predicted = PredictedReturns(np.zeros((1, 1)), distribution, np.full((1, 3), 10.0))
     scalar, gradient = predicted.field_errors(1.0)
     assert scalar[0] == pytest.approx(2 * (2 * norm.cdf(0.5) - 1), rel=1e-3)
@@ -244,7 +244,7 @@ def test_short_runs_are_predicted_at_their_end():
     ("text", "wanted"), [("mean", 2.0), ("cvar:0.5", 0.0), ("quantile:0.25", 0.0), ("above:3", 0.5)]
 )
 def test_risk_is_a_figure_of_the_law(text, wanted):
-    distribution = MixtureReturn(jnp.array([0.5, 0.5]), jnp.array([0.0, 4.0]), jnp.asarray(0.01))
+    distribution = AtomicReturn(jnp.array([0.5, 0.5]), jnp.array([0.0, 4.0]), jnp.asarray(0.01))
     assert float(Risk.parse(text).value(distribution)) == pytest.approx(wanted, abs=0.03)
 
 

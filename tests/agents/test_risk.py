@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from bellman_diffusion.agents.risk import Risk
-from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.atoms import AtomicReturn
 
 MASS = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
 AT = np.array([-1.0, 0.5, 4.0])
 
 
 def distributions():
-    return MixtureReturn(*(jnp.asarray(a, jnp.float32) for a in (MASS, AT)), jnp.asarray(0.01))
+    return AtomicReturn(*(jnp.asarray(a, jnp.float32) for a in (MASS, AT)), jnp.asarray(0.01))
 
 
 def worst_mean(mass, alpha):

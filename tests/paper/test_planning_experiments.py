@@ -15,7 +15,8 @@ from bellman_diffusion.paper.experiments.chain import (
 )
 from bellman_diffusion.paper.experiments.frozenlake import trajectory
 from bellman_diffusion.paper.experiments.planning import PlanningSettings
-from bellman_diffusion.paper.experiments.treasure import GAMMA, simulate, treasure_grid
+from bellman_diffusion.paper.experiments.treasure import GAMMA, treasure_grid
+from bellman_diffusion.planning.monte_carlo import simulate
 from bellman_diffusion.returns.mdp import mean_return, random_policy
 from bellman_diffusion.returns.reference import atoms_at_the_end
 from tests.paper.helpers import findings, report_of, workplace
@@ -65,7 +66,7 @@ def test_simulated_treasure_has_the_mean_of_its_bellman_equation():
     """20,000 episodes, four standard errors."""
     mdp = treasure_grid()
     chain = mdp.under(random_policy(mdp))
-    returns = simulate(chain, 0, 20_000, 0)
+    returns = simulate(chain, GAMMA, 0, 20_000, 0)
     error = np.abs(returns.mean(axis=0) - mean_return(chain, GAMMA)[0])
     assert np.all(error < 4 * returns.std(axis=0) / np.sqrt(20_000))
 

@@ -3,7 +3,6 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.stats import norm
 
 from bellman_diffusion.environments.transition_tables import blackjack, finite_mdp
@@ -14,13 +13,13 @@ from bellman_diffusion.returns.mdp import (
     mean_return,
     mix_with_random,
     optimal_policy,
+    possible_returns,
     random_policy,
     second_moment,
 )
 from bellman_diffusion.returns.reference import (
     CharacteristicReference,
     atoms_at_the_end,
-    return_bounds,
     rewards_only_at_the_end,
 )
 from tests.returns.chains import chain_of_table, random_chain, two_state_atoms, two_states
@@ -51,20 +50,6 @@ def test_atoms_and_characteristic_function_agree_on_frozen_lake(gamma):
     assert np.allclose(distribution.cdf(x), atoms_at_the_end(chain, gamma).cdf(x, 0.05), atol=1e-7)
 
 
-def test_the_shrinking_law_is_the_fixed_point_of_the_plain_backup():
-    """F_z(x) = E[F_z'(x/γ)], and N(r, σ²) where the episode ends."""
-    chain, gamma = frozen_lake(0.95), 0.95
-    distribution, x = atoms_at_the_end(chain, gamma), np.linspace(-0.2, 1.2, 141)
-    ends = np.zeros((chain.n_states, len(x)))
-    for reward in (0.0, 1.0):
-        rows = (chain.done & (chain.reward[:, 0] == reward)).astype(float)
-        ends += np.outer(chain.mean_over_rows(rows), stats.norm.cdf((x - reward) / 0.05))
-    backed_up = ends + chain.going_on() @ distribution.cdf(x / gamma, 0.05, shrink=gamma)
-    assert np.allclose(distribution.cdf(x, 0.05, shrink=gamma), backed_up, atol=1e-9)
-    # It is another distribution than the return smoothed by σ.
-    assert np.abs(distribution.cdf(x, 0.05) - backed_up).max() > 0.01
-
-
 def test_moments_are_those_of_the_unrolled_chain():
     atoms, probabilities = two_state_atoms(0.9)
     chain = two_states()
@@ -81,8 +66,9 @@ def test_bounds_hold_the_returns_and_are_attained_in_a_chain_without_loops():
         ]
     )
     # From state 0: 1 + 0.5·3 or −2 + 0.5·5; from the others 3 and 5.
-    assert return_bounds(chain, 0.5) == pytest.approx((0.5, 5.0))
-    assert return_bounds(two_states(), 1.0)[1] == np.inf
+    limits = possible_returns(chain, 0.5)
+    assert (limits[:, 0].min(), limits[:, 1].max()) == pytest.approx((0.5, 5.0))
+    assert possible_returns(two_states(), 1.0)[:, 1].max() == np.inf
 
 
 def test_policy_iteration_finds_the_values_of_value_iteration():
@@ -124,11 +110,11 @@ def test_an_environment_without_a_table_is_refused():
 
 def test_mixing_with_random_keeps_probabilities():
     mdp = finite_mdp(gym.make("FrozenLake-v1"))
-    mixed = mix_with_random(optimal_policy(mdp, 0.9), 0.2)
+    mixed = mix_with_random(optimal_policy(mdp, 0.9), 0.2, mdp)
     assert np.allclose(mixed.sum(axis=1), 1)
     assert mixed.min() == pytest.approx(0.05)
     with pytest.raises(InvalidInputError, match="epsilon"):
-        mix_with_random(mixed, 1.5)
+        mix_with_random(mixed, 1.5, mdp)
 
 
 @pytest.mark.parametrize(("sab", "natural"), [(True, False), (False, True), (False, False)])

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from bellman_diffusion.agents.jax_learner import JaxLearner
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.distribution import ReturnDistribution
-from bellman_diffusion.returns.mixture import MixtureReturn
 from bellman_diffusion.returns.models import Normalisation
 from bellman_diffusion.returns.tabulated import TabulatedReturn
 
@@ -28,16 +28,12 @@ class PredictedReturns(NamedTuple):
     returns: Float[np.ndarray, "states rollouts"]
 
     def w1(self) -> Float[np.ndarray, " states"]:
-        """Wasserstein-1 between each prediction and its returns, in units of the return.
-
-        Only the centres of sums of Gaussians count: widths that make a picture smooth count against
-        nobody.
-        """
+        """Wasserstein-1 between each prediction and its returns, in units of the return."""
         predicted = self.distributions
         low = min(float(predicted.low), float(self.returns.min()))
         high = max(float(predicted.high), float(self.returns.max()))
         x = np.linspace(low, high, _GRID).astype(np.float32)
-        cdf = np.asarray(_with_width(predicted, (high - low) / _GRID).cdf(jnp.asarray(x)))
+        cdf = np.asarray(predicted.cdf(jnp.asarray(x)))
         ordered = np.sort(self.returns, axis=1)
         seen = np.stack([np.searchsorted(row, x, side="right") for row in ordered])
         return np.trapezoid(np.abs(cdf - seen / ordered.shape[1]), x, axis=1)
@@ -47,38 +43,28 @@ class PredictedReturns(NamedTuple):
     ) -> tuple[Float[np.ndarray, " states"], Float[np.ndarray, " states"]]:
         """∫ |s − s*| / ∫ |s*| and the same of g, the true fields being those of returns + N(0, width²).
 
-        Sums of Gaussians take the same width. Other distributions are smoothed by it: what they
-        smoothed already, as the paper's networks did with the ends, is theirs and not in the true
-        fields.
+        What the paper's networks smoothed already, with the ends, is theirs and not in the true fields.
         """
-        predicted = _with_width(self.distributions, width)
+        predicted = self.distributions
         if isinstance(predicted, TabulatedReturn):
             predicted = predicted.smoothed(width)
         n = self.returns.shape[1]
-        true = MixtureReturn(
+        true = AtomicReturn(
             jnp.full(self.returns.shape, 1 / n, jnp.float32),
             jnp.asarray(self.returns, jnp.float32),
             jnp.asarray(width, jnp.float32),
         )
         low, high = min(predicted.low, true.low), max(predicted.high, true.high)
+        low, high = low - 6 * width, high + 6 * width
         x = jnp.linspace(low, high, _GRID)
         errors = [
-            np.abs(a - b).sum(axis=1) / np.abs(b).sum(axis=1)
+            np.abs(np.asarray(a - b, float)).sum(axis=1) / np.abs(np.asarray(b, float)).sum(axis=1)
             for a, b in (
-                (np.asarray(predicted.pdf(x), float), np.asarray(true.pdf(x), float)),
-                (np.asarray(predicted.gradient(x), float), np.asarray(true.gradient(x), float)),
+                (predicted.pdf(x, width), true.pdf(x, width)),
+                (predicted.gradient(x, width), true.gradient(x, width)),
             )
         ]
         return errors[0], errors[1]
-
-
-def _with_width(distribution: ReturnDistribution, width: float) -> ReturnDistribution:
-    """A sum of Gaussians with this width of each; others as they are."""
-    if not isinstance(distribution, MixtureReturn):
-        return distribution
-    return MixtureReturn(
-        distribution.coefficients, distribution.centres, jnp.asarray(width, jnp.float32)
-    )
 
 
 def evaluate_returns(

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.distribution import ReturnDistribution
-from bellman_diffusion.returns.mixture import MixtureReturn
 
 Kind = Literal["mean", "cvar", "quantile", "above"]
 _HELP = "use mean, cvar:ALPHA, quantile:Q or above:RETURN, as in cvar:0.1"
@@ -40,8 +40,8 @@ class Risk(NamedTuple):
 
     def value(self, distribution: ReturnDistribution) -> Float[Array, "..."]:
         """The figure of each distribution of a batch; more is better."""
-        if isinstance(distribution, MixtureReturn):
-            return self._of_atoms(distribution.coefficients, distribution.centres)
+        if isinstance(distribution, AtomicReturn):
+            return self._of_atoms(distribution.mass, distribution.atoms)
         if self.kind == "cvar":
             return distribution.cvar(self.level)
         if self.kind == "quantile":

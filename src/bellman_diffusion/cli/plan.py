@@ -1,5 +1,7 @@
 """`bellman plan`: policy evaluation, the whole return distribution of a policy (Algorithm 3)."""
 
+import hashlib
+import json
 import re
 import sys
 import warnings
@@ -12,6 +14,7 @@ import typer
 
 from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
 from bellman_diffusion.cli.run_settings import read_pairs
+from bellman_diffusion.environments.model_files import is_model_file
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.plan import PlanSettings
 from bellman_diffusion.planning.plan import plan as make_plan
@@ -20,6 +23,7 @@ from bellman_diffusion.render.plan_page import (
     accuracy_table,
     risk_figures,
     risk_table,
+    warnings_of,
     write_plan_report,
 )
 from bellman_diffusion.training import NoProgress, RichProgress, RunFolder
@@ -49,8 +53,32 @@ Samples = Annotated[
 Exact = Annotated[
     bool, typer.Option("--exact", help="Solve from the transition table (the default).")
 ]
+Accuracy = Annotated[
+    float,
+    typer.Option(
+        help="Of exact planning: bound on W1 and width of the CVaR 10 % interval in every state, as "
+        "shares of the range of returns."
+    ),
+]
+TimeLimit = Annotated[
+    str,
+    typer.Option(
+        help="bootstrap: a time limit is a truncation; end: it ends the episode, as scores count it."
+    ),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Compare with an independent computation (slow).")
+]
+NBasis = Annotated[
+    int | None,
+    typer.Option(
+        min=3,
+        help="Basis functions, atoms or, in exact planning, cells; by default 41, or what --accuracy "
+        "needs.",
+    ),
+]
 Sigma = Annotated[
-    float | None, typer.Option(help="Smoothing; by default the basis functions' spacing.")
+    float | None, typer.Option(help="Smoothing of the density; by default 1 % of the range.")
 ]
 Range = Annotated[
     tuple[float, float] | None,
@@ -65,7 +93,12 @@ Out = Annotated[
 
 
 def plan(
-    env_id: Annotated[str | None, typer.Argument(help="A Gymnasium environment's id.")] = None,
+    env_id: Annotated[
+        str | None,
+        typer.Argument(
+            help="A Gymnasium environment's id, or a model: .npz, or .tra of PRISM and Storm."
+        ),
+    ] = None,
     policy: Policy = "optimal",
     epsilon: Annotated[float, typer.Option(help="Share of random actions mixed in.")] = 0.0,
     gamma: Annotated[float, typer.Option(help="Discount, in (0, 1].")] = 0.99,
@@ -74,7 +107,11 @@ def plan(
     mode: Mode = "default",
     samples: Samples = None,
     exact: Exact = False,
-    n_basis: Annotated[int, typer.Option(min=2, help="Basis functions, or C51's atoms.")] = 41,
+    accuracy: Accuracy = PlanSettings.accuracy,
+    memory: Annotated[float, typer.Option(min=0.01, help="GB that exact planning may use.")] = 4.0,
+    time_limit: TimeLimit = "bootstrap",
+    check: Check = False,
+    n_basis: NBasis = None,
     sigma: Sigma = None,
     support: Range = None,
     max_iter: Annotated[int, typer.Option(min=1, help="Training steps with --samples.")] = 10_000,
@@ -98,12 +135,18 @@ def plan(
         raise InvalidInputError("--exact and --samples exclude each other: give one")
     options = read_pairs(env_option or [], "--env-option")
     options |= {"map_name": map_name} if map_name else {}
+    if time_limit not in ("bootstrap", "end"):
+        raise InvalidInputError(f"--time-limit {time_limit}: choose bootstrap or end")
     settings = PlanSettings(
         env_id=env_id,
         policy=policy,
         epsilon=epsilon,
         gamma=gamma,
         mode=mode,
+        accuracy=accuracy,
+        memory_gb=memory,
+        time_limit=time_limit,  # pyright: ignore[reportArgumentType]
+        check=check,
         n_basis=n_basis,
         sigma=sigma,
         support=support,
@@ -130,7 +173,18 @@ def _name(settings: PlanSettings, map_name: str | None) -> str:
     parts = [settings.mode, settings.policy, map_name or ""]
     usual = (PlanSettings.mode, PlanSettings.policy, "")
     given = [part for part, default in zip(parts, usual, strict=True) if part != default]
-    return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(["plan", settings.env_id, *given]))
+    name = Path(settings.env_id).stem if is_model_file(settings.env_id) else settings.env_id
+    # All that is not in the name: other settings get a folder of their own.
+    usual_settings = PlanSettings(
+        settings.env_id,
+        policy=settings.policy,
+        mode=settings.mode,
+        env_options={"map_name": map_name} if map_name else {},
+    )
+    if settings != usual_settings:
+        text = json.dumps(asdict(settings), sort_keys=True)
+        given.append(hashlib.sha256(text.encode()).hexdigest()[:6])
+    return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(["plan", name, *given]))
 
 
 def _run(settings: PlanSettings, run: RunFolder, quiet: bool) -> Planner:
@@ -155,7 +209,9 @@ def _run(settings: PlanSettings, run: RunFolder, quiet: bool) -> Planner:
 def _show(planner: Planner, report: Path | None, quiet: bool, as_json: bool) -> None:
     risks = risk_figures(planner)
     title = f"Return of the {planner.header.policy} policy"
-    show(risk_table(risks), title, quiet=quiet or as_json)
+    show(risk_table(risks, planner.figures.monte_carlo), title, quiet=quiet or as_json)
+    for text in warnings_of(planner, risks):
+        sys.stderr.write(f"bellman: warning: Monte Carlo disagrees. {text}\n")
     show(accuracy_table(planner.figures), "Accuracy", quiet=quiet or as_json)
     if as_json:
         described = msgspec.to_builtins(planner.header)

@@ -8,6 +8,12 @@ from bellman_diffusion.environments.base import EnvSpec, JaxEnvironment
 from bellman_diffusion.environments.gymnax_env import GymnaxEnvironment, gymnax_name
 from bellman_diffusion.environments.host import HostEnvironments, host_spec
 from bellman_diffusion.environments.make import make_env
+from bellman_diffusion.environments.model_files import (
+    is_model_file,
+    model_from_matrices,
+    read_model,
+    save_model,
+)
 from bellman_diffusion.environments.table import TableEnvironment
 from bellman_diffusion.environments.transition_tables import find_mdp, finite_mdp
 from bellman_diffusion.environments.windy_cliff import WINDY_CLIFF
@@ -43,5 +49,9 @@ __all__ = [
     "JaxEnvironment",
     "find_mdp",
     "finite_mdp",
+    "is_model_file",
     "make_env",
+    "model_from_matrices",
+    "read_model",
+    "save_model",
 ]

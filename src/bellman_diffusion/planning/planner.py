@@ -14,12 +14,16 @@ import msgspec
 import numpy as np
 from jaxtyping import Array, Float
 
-from bellman_diffusion.environments import make_env
+from bellman_diffusion.environments import is_model_file, make_env
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.planning.evaluation import ExactEvaluation, ExactReturns, HeldOutEvaluation
+from bellman_diffusion.planning.cells import Cells, Grid
+from bellman_diffusion.planning.certify import Certified, certified_distribution
+from bellman_diffusion.planning.evaluation import ExactEvaluation, HeldOutEvaluation
 from bellman_diffusion.planning.learning import LearnSettings, planner_model
+from bellman_diffusion.planning.monte_carlo import MonteCarlo
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.distribution import ReturnDistribution
-from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.mdp import FiniteMDP, Moments
 from bellman_diffusion.returns.models import LearnedReturns, Normalisation
 from bellman_diffusion.returns.observations import (
     ObservationEncoder,
@@ -32,7 +36,7 @@ from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write
 
 PLANNER_FILE = "planner.bellman"
 _KIND = "planner"
-TABLE = "table"
+CERTIFIED, TABLE = "certified", "table"
 
 
 class TableReturns(eqx.Module):
@@ -42,10 +46,13 @@ class TableReturns(eqx.Module):
     centres: Float[Array, " k"]
     sigma: Float[Array, ""]
 
-    def distribution(self, rows: Float[Array, "n 1"]) -> MixtureReturn:
+    def distribution(self, rows: Float[Array, "n 1"]) -> AtomicReturn:
         """Of each row's state."""
         coefficients = self.table[rows[:, 0].astype(jnp.int32)]
-        return MixtureReturn(coefficients, self.centres, self.sigma)
+        return AtomicReturn.of_gaussians(coefficients, self.centres, self.sigma)
+
+
+PlannedReturns = Certified | TableReturns | LearnedReturns
 
 
 class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +61,14 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
     loss: float | None = None
     n_transitions: int | None = None
     n_updates: int | None = None
+    n_cells: int | None = None
+    accuracy_reached: float | None = None
+    """The worst state's W1 bound or CVaR 10 % interval, as a share of the range."""
+    return_range: float | None = None
     seconds: float = 0.0
+    peak_memory_gb: float | None = None
+    monte_carlo: list[MonteCarlo] = []
+    """Of fresh episodes from each start."""
     exact: ExactEvaluation | None = None
     held_out: HeldOutEvaluation | None = None
 
@@ -65,22 +79,25 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """All figures at one level; what was not measured is left out."""
-        own = {"loss": self.loss, "n_transitions": self.n_transitions, "n_updates": self.n_updates}
+        own = msgspec.to_builtins(self)
         evaluation = {} if self.evaluation is None else msgspec.to_builtins(self.evaluation)
-        known = {name: value for name, value in own.items() if value is not None}
-        return known | evaluation | {"seconds": self.seconds}
+        del own["exact"], own["held_out"]
+        known = {name: value for name, value in own.items() if value not in (None, [])}
+        return known | evaluation
 
 
 class PlannerHeader(Header, frozen=True, kw_only=True):
     """What `load` needs to rebuild the planner, and what the user wants to know of it."""
 
     kind: str
-    """`table` for an exact solution, else the mode that learned it."""
+    """`certified` or `table` for an exact solution, else the mode that learned it."""
     env_id: str
     env_options: dict[str, Any]
     policy: str
     epsilon: float
     gamma: float
+    time_limit: int | None
+    """Steps after which an episode ends; None where the limit is a truncation."""
     support: tuple[float, float]
     n_basis: int
     sigma: float
@@ -100,10 +117,7 @@ class Planner:
     """The return distributions of a policy from any observation of one environment."""
 
     def __init__(
-        self,
-        returns: TableReturns | LearnedReturns,
-        header: PlannerHeader,
-        exact: ExactReturns | None = None,
+        self, returns: PlannedReturns, header: PlannerHeader, exact: AtomicReturn | None = None
     ) -> None:
         self.returns = returns
         self.header = header
@@ -122,8 +136,11 @@ class Planner:
 
     @cached_property
     def space(self) -> gym.Space:
-        """The environment's observations."""
-        return make_env(self.header.env_id, **self.header.env_options).observation_space
+        """The environment's observations; a model's are its states."""
+        h = self.header
+        if is_model_file(h.env_id):
+            return gym.spaces.Discrete(h.n_states or 1)
+        return make_env(h.env_id, **h.env_options).observation_space
 
     def distribution(self, observations: Sequence[Any]) -> ReturnDistribution:
         """The return distributions of a list of observations, one for each."""
@@ -156,13 +173,15 @@ class Planner:
         return cls(returns, header)
 
     def _of_rows(self, rows: Float[Array, "n *shape"]) -> ReturnDistribution:
-        return state_distribution(self.returns, rows)
+        return state_distribution(self.returns, rows, self.header.sigma)
 
 
 def state_distribution(
-    returns: TableReturns | LearnedReturns, rows: Float[Array, "n *shape"]
+    returns: PlannedReturns, rows: Float[Array, "n *shape"], sigma: float | None = None
 ) -> ReturnDistribution:
     """The return distributions of stored observations; a planner's models have one action."""
+    if isinstance(returns, Certified):
+        return certified_distribution(returns, np.asarray(rows)[:, 0].astype(int), sigma)
     if isinstance(returns, TableReturns):
         return returns.distribution(rows)
     return returns.distribution(rows)[:, 0]
@@ -177,12 +196,18 @@ def encoder_header(encoder: ObservationEncoder) -> dict[str, Any]:
     }
 
 
-def start_observations(env: gym.Env, seed: int, most: int = 3) -> list[Any]:
+def start_observations(
+    env: gym.Env | None, mdp: FiniteMDP | None, seed: int, most: int = 3
+) -> list[Any]:
     """Where episodes start: the likeliest states, or what the environment's reset gives."""
-    start = getattr(env.unwrapped, "initial_state_distrib", None)
-    if start is not None and finite_shape(env.observation_space) is not None:
+    if env is None:
+        start = None if mdp is None else mdp.start
+    else:
+        start = getattr(env.unwrapped, "initial_state_distrib", None)
+    if start is not None and (env is None or finite_shape(env.observation_space) is not None):
         likeliest = np.argsort(-np.asarray(start), kind="stable")[:most]
         return [int(i) for i in likeliest if start[i] > 0]
+    assert env is not None
     return [plain_observation(env.reset(seed=seed + i)[0]) for i in range(most)]
 
 
@@ -200,9 +225,14 @@ def sigma_in_nodes(sigma: float, n_basis: int, support: tuple[float, float]) -> 
     return sigma * (n_basis - 1) / (support[1] - support[0])
 
 
-def _like(header: PlannerHeader) -> TableReturns | LearnedReturns:
+def _like(header: PlannerHeader) -> PlannedReturns:
     """What is to be filled with the saved arrays."""
     k = header.n_basis
+    if header.kind == CERTIFIED:
+        n = header.n_states or 0
+        cells = Cells(*(np.zeros((n, k)) for _ in range(3)))
+        moments = Moments(np.zeros(n), np.zeros(n), 0.0, 0.0)
+        return Certified(Grid(0.0, 1.0, k), cells, moments, np.zeros((n, 2)), 0, 0.0, 0.0)
     if header.kind == TABLE:
         return TableReturns(jnp.zeros((header.n_states or 0, k)), jnp.zeros(k), jnp.zeros(()))
     encoder = ObservationEncoder(

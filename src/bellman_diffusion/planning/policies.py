@@ -20,7 +20,7 @@ GIVEN_POLICY = "given"
 
 
 def tabular_policy(
-    name: str, mdp: FiniteMDP, env: gym.Env, gamma: float, epsilon: float
+    name: str, mdp: FiniteMDP, env: gym.Env | None, gamma: float, epsilon: float
 ) -> Float[np.ndarray, "states actions"]:
     """The policy as probabilities of actions; `epsilon` of them random."""
     if name == "optimal":
@@ -29,9 +29,11 @@ def tabular_policy(
         policy = random_policy(mdp)
     elif name.endswith(".npy"):
         policy = _from_array(Path(name), mdp)
+    elif env is None:
+        raise InvalidInputError(f"--policy {name}: a model needs optimal, random or a .npy table")
     else:
         policy = _ask_everywhere(load_policy(name, env), mdp, env)
-    return mix_with_random(policy, epsilon)
+    return mix_with_random(policy, epsilon, mdp)
 
 
 def load_policy(name: str, env: gym.Env, seed: int = 0, epsilon: float = 0.0) -> PolicyFunction:

@@ -44,7 +44,7 @@ def sample_chain(chain: Chain, n: int, seed: int) -> Transitions:
     """n transitions of a finite chain from states drawn uniformly."""
     rng = np.random.default_rng(seed)
     state = rng.integers(0, chain.n_states, n)
-    row = chain.draw(state, rng)
+    row = chain.sampler()(state, rng)
     return Transitions(
         state[:, None].astype(np.float32),
         chain.reward[row, 0].astype(np.float32),

@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from bellman_diffusion.planning.monte_carlo import MonteCarlo, disagreements
 from bellman_diffusion.planning.planner import PlanFigures, Planner
 from bellman_diffusion.render.page import Picture, Section, Table, write_page
 from bellman_diffusion.render.returns import draw_returns
+from bellman_diffusion.returns.atoms import AtomicReturn
 
 _FIGURES = {
     "reference": "compared with",
@@ -22,6 +24,9 @@ _FIGURES = {
     "gradient_error_worst": "error of the gradient field, worst state",
     "return_range": "range of returns",
     "n_updates": "Bellman updates",
+    "n_cells": "cells",
+    "accuracy_reached": "accuracy reached, as a share of the range",
+    "peak_memory_gb": "peak memory of the process (GB)",
     "n_transitions": "transitions",
     "n_returns": "held-out returns",
     "n_episodes": "held-out episodes",
@@ -36,42 +41,87 @@ _FIGURES = {
 }
 
 
-class Risk(msgspec.Struct, kw_only=True):
-    """Risk figures of the return from one observation."""
+_NAMES = {"mean": "mean", "std": "standard deviation", "quantile_05": "5 %", "quantile_95": "95 %",
+          "cvar_10": "CVaR 10 %", "cvar_01": "CVaR 1 %"}  # fmt: skip
+
+
+class Risk(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Risk figures of the return from one observation; exact planning adds intervals that hold."""
 
     observation: Any
     mean: float
-    deviation: float
+    std: float
     quantile_05: float
     quantile_95: float
     cvar_10: float
     cvar_01: float
+    mean_bounds: tuple[float, float] | None = None
+    std_bounds: tuple[float, float] | None = None
+    quantile_05_bounds: tuple[float, float] | None = None
+    quantile_95_bounds: tuple[float, float] | None = None
+    cvar_10_bounds: tuple[float, float] | None = None
+    cvar_01_bounds: tuple[float, float] | None = None
+    w1_bound: float | None = None
+
+
+def _figures(found: Any) -> dict[str, Any]:
+    """Of a distribution, or of its certificate."""
+    return {
+        "mean": found.mean(),
+        "std": found.std(),
+        "quantile_05": found.quantile(0.05),
+        "quantile_95": found.quantile(0.95),
+        "cvar_10": found.cvar(0.1),
+        "cvar_01": found.cvar(0.01),
+    }
 
 
 def risk_figures(planner: Planner) -> list[Risk]:
     """Of each start."""
     found = planner.distribution(planner.starts)
-    low, high = np.asarray(found.quantile(np.array([0.05, 0.95], np.float32)), float).T
-    columns = (found.mean(), np.sqrt(np.asarray(found.var())), low, high, found.cvar(0.1),
-               found.cvar(0.01))  # fmt: skip
-    names = Risk.__struct_fields__[1:]
-    return [
-        Risk(
-            observation=o,
-            **dict(zip(names, (float(np.asarray(c)[i]) for c in columns), strict=True)),
-        )
+    figures = {name: np.asarray(values, float) for name, values in _figures(found).items()}
+    risks: list[dict[str, Any]] = [
+        {"observation": o} | {name: float(values[i]) for name, values in figures.items()}
         for i, o in enumerate(planner.starts)
     ]
+    if isinstance(found, AtomicReturn) and found.certificate is not None:
+        certificate = found.certificate
+        w1 = certificate.w1()
+        intervals = {name: np.stack(pair, -1) for name, pair in _figures(certificate).items()}
+        for i, risk in enumerate(risks):
+            for name, pairs in intervals.items():
+                low, high = (float(v) for v in pairs[i])
+                risk[f"{name}_bounds"] = (low, high)
+                # Single precision must not take an estimate out of its interval.
+                risk[name] = float(np.clip(risk[name], low, high))
+            risk["w1_bound"] = float(w1[i])
+    return [Risk(**risk) for risk in risks]
 
 
-def risk_table(risks: Sequence[Risk]) -> Table:
-    """One row for each start."""
-    header = ("from", "mean", "standard deviation", "5 %", "95 %", "CVaR 10 %", "CVaR 1 %")
-    rows = [
-        (_name(r.observation), *(f"{getattr(r, f):.4g}" for f in Risk.__struct_fields__[1:]))
-        for r in risks
-    ]
-    return Table(header, rows, n_names=1)
+def risk_table(risks: Sequence[Risk], monte_carlo: Sequence[MonteCarlo] = ()) -> Table:
+    """For each start a row of estimates, one of certified intervals, one of Monte-Carlo estimates."""
+    rows: list[tuple[str, ...]] = []
+    for i, risk in enumerate(risks):
+        name = _name(risk.observation)
+        rows.append((name, *(f"{getattr(risk, f):.4g}" for f in _NAMES)))
+        if risk.w1_bound is not None:
+            pairs = [getattr(risk, f"{f}_bounds") for f in _NAMES]
+            rows.append((f"{name}: certified", *(f"[{a:.4g}, {b:.4g}]" for a, b in pairs)))
+        if i < len(monte_carlo):
+            found = monte_carlo[i]
+            cells = [getattr(found, f, None) for f in _NAMES]
+            shown = ["" if c is None else f"{c.value:.4g} ± {c.error:.1g}" for c in cells]
+            rows.append((f"{name}: {found.n_episodes:,} episodes", *shown))
+    return Table(("from", *_NAMES.values()), rows, n_names=1)
+
+
+def warnings_of(planner: Planner, risks: Sequence[Risk]) -> list[str]:
+    """Where Monte Carlo contradicts the figures, in sentences."""
+    said = []
+    for risk, found in zip(risks, planner.figures.monte_carlo, strict=False):
+        name = _name(risk.observation)
+        said += [f"From {name}: {text}." for text in disagreements(found, risk)]
+    return said
 
 
 def accuracy_table(figures: PlanFigures) -> Table:
@@ -100,17 +150,36 @@ def plan_sections(out: Path, planner: Planner) -> list[Section]:
         planner.distribution(planner.starts),
         planner.exact,
     )
-    text = (
-        f"The return of the {h.policy} policy"
-        + (f" with {h.epsilon:.0%} random actions" if h.epsilon else "")
-        + f", smoothed by N(0, σ²) with σ = {h.sigma:.4g}, on {h.n_basis} basis functions over "
-        f"[{h.support[0]:.4g}, {h.support[1]:.4g}]."
+    risks = risk_figures(planner)
+    caption = (
+        f"Scalar and gradient field are those of return + N(0, σ²), σ = {h.sigma:.3g}; quantiles and "
+        "CVaR are those of the return itself."
     )
     return [
-        Section(f"{h.env_id}: return from the start", text, risk_table(risk_figures(planner))),
-        Section("Return distribution", pictures=[Picture(picture, "Return distributions")]),
+        Section(
+            f"{h.env_id}: return from the start",
+            _about(planner, risks),
+            risk_table(risks, planner.figures.monte_carlo),
+        ),
+        Section("Return distribution", pictures=[Picture(picture, caption)]),
         Section("Accuracy", table=accuracy_table(planner.figures)),
     ]
+
+
+def _about(planner: Planner, risks: Sequence[Risk]) -> str:
+    h, figures = planner.header, planner.figures
+    text = f"The return of the {h.policy} policy"
+    text += f" with {h.epsilon:.0%} random actions" if h.epsilon else ""
+    text += f", γ = {h.gamma:g}, over [{h.support[0]:.4g}, {h.support[1]:.4g}]"
+    text += f"; episodes end after {h.time_limit} steps." if h.time_limit else "."
+    if figures.accuracy_reached is not None:
+        text += (
+            " Intervals are certified: they hold by proof, for every state. The worst state's W1 bound "
+            f"or CVaR 10 % interval is {figures.accuracy_reached:.2g} of the range."
+        )
+    if warned := warnings_of(planner, risks):
+        text += "\n\n**Monte Carlo disagrees.** " + " ".join(warned)
+    return text
 
 
 def _name(observation: Any) -> str:

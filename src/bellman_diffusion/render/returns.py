@@ -6,7 +6,6 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from bellman_diffusion.planning.evaluation import ExactReturns
 from bellman_diffusion.render.figure import COLOURS, EXACT_STYLE, new_figure, save_figure
 from bellman_diffusion.returns.distribution import ReturnDistribution
 
@@ -18,7 +17,7 @@ def draw_returns(
     title: str,
     names: Sequence[str],
     distributions: ReturnDistribution,
-    exact: ExactReturns | None = None,
+    exact: ReturnDistribution | None = None,
 ) -> Path:
     """A few states: scalar field, gradient field, quantiles and CVaR in three panels."""
     figure = new_figure(13, 3.8)
@@ -36,12 +35,10 @@ def draw_returns(
         right.plot(levels, quantiles[i], color=colour, label=f"{name}: quantile")
         right.plot(levels, cvar[i], color=colour, linestyle="--", label=f"{name}: CVaR")
     if exact is not None:
-        for i, (density, slope) in enumerate(zip(exact.pdf(), exact.gradient(), strict=True)):
-            left.plot(exact.x, density, label="exact" if i == 0 else None, **EXACT_STYLE)
-            middle.plot(exact.x, slope, **EXACT_STYLE)
-        left.set_xlim(x[0], x[-1])
-        middle.set_xlim(x[0], x[-1])
-    left.set(title="scalar field (dotted: mean)", xlabel="return", ylabel="density")
+        points, sigma = jnp.asarray(x), distributions.sigma
+        left.plot(x, exact.pdf(points, sigma).T, label="exact", **EXACT_STYLE)
+        middle.plot(x, exact.gradient(points, sigma).T, **EXACT_STYLE)
+    left.set(title="scalar field, with atoms of 2 % or more (dotted: mean)")
     middle.set(title="gradient field", xlabel="return", ylabel="slope of the density")
     right.set(title="risk", xlabel="probability level", ylabel="return")
     left.legend(fontsize=8)

@@ -1,6 +1,8 @@
 """What every planner and agent hands to the user: the return distribution of a state, or of many.
 
-It is that of the return plus N(0, σ²): `sigma` says how much it is smoothed.
+Every figure is that of the return itself, and no return lies outside of what is possible. Only the
+density and its gradient, the paper's fields, need a smoothing where the return has atoms: they are
+those of return + N(0, σ²), and `sigma` says how much that is.
 """
 
 from abc import abstractmethod
@@ -28,15 +30,17 @@ class ReturnDistribution(eqx.Module):
     Functions of x take points of shape (…, n) that broadcast against the batch.
     """
 
+    sigma: eqx.AbstractVar[Float[Array, "..."]]
+
     @property
     @abstractmethod
     def low(self) -> Float[Array, ""]:
-        """Below this there is no probability, but for the tails of the smoothing."""
+        """No return is lower."""
 
     @property
     @abstractmethod
     def high(self) -> Float[Array, ""]:
-        """Above this there is none."""
+        """No return is higher."""
 
     @property
     @abstractmethod
@@ -48,12 +52,12 @@ class ReturnDistribution(eqx.Module):
         """The distributions of some of the states."""
 
     @abstractmethod
-    def pdf(self, x: Points) -> Float[Array, "..."]:
-        """The density: the scalar field."""
+    def pdf(self, x: Points, sigma: Any = None) -> Float[Array, "..."]:
+        """The density of return + N(0, σ²), the scalar field; by default σ is `self.sigma`."""
 
     @abstractmethod
-    def gradient(self, x: Points) -> Float[Array, "..."]:
-        """The gradient field."""
+    def gradient(self, x: Points, sigma: Any = None) -> Float[Array, "..."]:
+        """The gradient of that density: the gradient field."""
 
     @abstractmethod
     def cdf(self, x: Points) -> Float[Array, "..."]:
@@ -68,15 +72,23 @@ class ReturnDistribution(eqx.Module):
         """The variance."""
 
     @abstractmethod
-    def _mean_below(self, x: Float[Array, "... 1"]) -> Float[Array, "... 1"]:
-        """E[X; X ≤ x]."""
+    def _shortfall(self, b: Float[Array, "... n"]) -> Float[Array, "... n"]:
+        """E(b − return)₊."""
 
+    @abstractmethod
     def prob_below(self, x: float | Float[Array, ""]) -> Float[Array, "..."]:
-        """The probability of a return of at most x."""
+        """P(return < x); a return of exactly x does not count."""
+
+    def prob_at_most(self, x: float | Float[Array, ""]) -> Float[Array, "..."]:
+        """P(return ≤ x); a return of exactly x counts."""
         return self.cdf(jnp.asarray(x, jnp.float32)[None])[..., 0]
 
+    def std(self) -> Float[Array, "..."]:
+        """The standard deviation."""
+        return jnp.sqrt(jnp.maximum(self.var(), 0))
+
     def quantile(self, q: Points | float) -> Float[Array, "..."]:
-        """The x with P(return ≤ x) = q, for one q, for n of them, or for n of each state (…, n)."""
+        """The least x with P(return ≤ x) ≥ q, for one q, for n, or for n of each state (…, n)."""
         found = _bisect(self, jnp.atleast_1d(jnp.asarray(q, jnp.float32)))
         return found[..., 0] if jnp.ndim(q) == 0 else found
 
@@ -86,9 +98,9 @@ class ReturnDistribution(eqx.Module):
             raise InvalidInputError(f"alpha is {alpha}: it must be in (0, 1]")
         if alpha == 1:
             return self.mean()
-        q = self.quantile(alpha)[..., None]
-        # The remaining mass alpha − cdf(q) is placed at q.
-        return (self._mean_below(q) + (alpha - self.cdf(q)) * q)[..., 0] / alpha
+        # CVaR = max_b b − E(b − X)₊/α, and the quantile is where the maximum is.
+        q = self.quantile(alpha)
+        return q - self._shortfall(q[..., None])[..., 0] / alpha
 
     def sample(
         self,
@@ -119,7 +131,11 @@ class ReturnDistribution(eqx.Module):
         return mean + deviation * jnp.asarray(run_dynamics(dynamics, key, start).x[:, 0])
 
     def plot(self, axes: Any = None, n_points: int = 400, **style: Any) -> Any:
-        """Draw the density of one state's return, its mean as a dotted line, and return the axes."""
+        """Draw one state's return and give back the axes.
+
+        Atoms of a probability of 2 % or more are stems of that height, on an axis of their own; the
+        rest is drawn as the density of return + N(0, σ²). The mean is a dotted line.
+        """
         if self.batch_shape:
             raise InvalidInputError(
                 f"this holds the return distributions of {self.batch_shape} states: choose one, as in "
@@ -130,14 +146,30 @@ class ReturnDistribution(eqx.Module):
 
             axes = plt.subplots()[1]
         x = self.grid_of_returns(n_points)
-        (line,) = axes.plot(x, self.pdf(jnp.asarray(x)), **style)
-        axes.axvline(float(self.mean()), color=line.get_color(), linestyle=":", linewidth=1)
-        axes.set(xlabel="return", ylabel="density")
+        at, mass, rest = self._split_atoms()
+        (line,) = axes.plot(x, rest.pdf(jnp.asarray(x)), **style)
+        colour = line.get_color()
+        axes.axvline(float(self.mean()), color=colour, linestyle=":", linewidth=1)
+        axes.set(xlabel="return", ylabel=f"density (σ = {float(self.sigma):.2g})")
+        if len(at):
+            stems = next((a for a in axes.child_axes if a.get_label() == "atoms"), None)
+            if stems is None:
+                stems = axes.twinx()
+                stems.set(ylabel="probability of an atom", ylim=(0, 1.05))
+            stems.vlines(at, 0, mass, color=colour, linewidth=2)
+            stems.plot(at, mass, "o", color=colour, markersize=4)
         return axes
 
+    def _split_atoms(self) -> tuple[np.ndarray, np.ndarray, "ReturnDistribution"]:
+        """Places and probabilities of the atoms that are drawn as such, and the rest."""
+        return np.zeros(0), np.zeros(0), self
+
     def grid_of_returns(self, n_points: int = 400) -> Float[np.ndarray, " n"]:
-        """Evenly spaced returns that cover the probability of every state."""
-        return np.linspace(float(self.low), float(self.high), n_points).astype(np.float32)
+        """Evenly spaced returns that cover the smoothed density of every state."""
+        room = 3 * float(jnp.max(self.sigma))
+        return np.linspace(float(self.low) - room, float(self.high) + room, n_points).astype(
+            np.float32
+        )
 
 
 @eqx.filter_jit
@@ -154,8 +186,8 @@ def _bisect(
         return jnp.where(below, middle, left), jnp.where(below, right, middle)
 
     bounds = (jnp.full(shape, distribution.low), jnp.full(shape, distribution.high))
-    left, right = jax.lax.fori_loop(0, _BISECTIONS, halve, bounds)
-    return (left + right) / 2
+    # The right end: at an atom, where the CDF jumps over the level, it is the one that has reached it.
+    return jax.lax.fori_loop(0, _BISECTIONS, halve, bounds)[1]
 
 
 class StandardisedReturnField(AbstractField):

@@ -9,8 +9,8 @@ import numpy as np
 from jax.scipy import stats
 from jaxtyping import Array, Float, Key
 
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.basis import GaussianBasis
-from bellman_diffusion.returns.mixture import MixtureReturn
 
 Vectors = Float[Array, "n dim"] | Float[np.ndarray, "n dim"]
 
@@ -40,10 +40,12 @@ class JointReturn(eqx.Module):
         """The distributions of some of the states."""
         return JointReturn(self.coefficients[index], self.centres, self.sigma)
 
-    def marginal(self, d: int) -> MixtureReturn:
+    def marginal(self, d: int) -> AtomicReturn:
         """The distribution of the d-th return alone, its functions in ascending order."""
         order = jnp.argsort(self.centres[:, d])
-        return MixtureReturn(self.coefficients[..., order], self.centres[order, d], self.sigma)
+        return AtomicReturn.of_gaussians(
+            self.coefficients[..., order], self.centres[order, d], self.sigma
+        )
 
     def pdf(self, x: Vectors) -> Float[Array, "... n"]:
         """The joint density at each row of x."""

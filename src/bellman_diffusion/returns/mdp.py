@@ -1,17 +1,23 @@
 """A Markov decision process as a table, and the chain that a policy makes of it."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 from jaxtyping import Float, Int
-from scipy.sparse.linalg import spsolve
+from scipy.sparse.linalg import bicgstab, spsolve
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.backup import BellmanBackup
 
 Policy = Float[np.ndarray, "states actions"]
+# Linear systems of more states are solved iteratively.
+_DIRECT = 20_000
+_REFINEMENTS = 8
+# Enough for bounds on all returns to be tight: γ^2000 is 2e-9 for γ = 0.99.
+_EXTREME_UPDATES = 2000
 
 
 class FiniteMDP(NamedTuple):
@@ -45,16 +51,62 @@ class FiniteMDP(NamedTuple):
         state, action, probability, next_state, reward, done = (
             np.array(x) for x in zip(*rows, strict=True)
         )
-        total = np.zeros((n_states, n_actions))
-        np.add.at(total, (state, action), probability)
-        if not np.allclose(total, 1, atol=1e-6):
-            s, a = np.argwhere(~np.isclose(total, 1, atol=1e-6))[0]
+        return cls.checked(
+            n_states, n_actions, state, action, probability, next_state, reward, done, start
+        )
+
+    @classmethod
+    def checked(
+        cls,
+        n_states: int,
+        n_actions: int,
+        state: Any,
+        action: Any,
+        probability: Any,
+        next_state: Any,
+        reward: Any,
+        done: Any,
+        start: Any = None,
+        name: str = "the transition table",
+    ) -> "FiniteMDP":
+        """The same, once every row is found to make sense; an error names the first that does not."""
+        state, action, next_state = (np.asarray(a, np.int64) for a in (state, action, next_state))
+        probability, reward = np.asarray(probability, float), np.asarray(reward, float)
+        wrong = (
+            (~np.isfinite(reward).all(axis=1), "has a reward that is not a finite number"),
+            (~(probability >= 0), "has a probability that is not a number from 0 to 1"),
+            ((next_state < 0) | (next_state >= n_states), "leads to a state that there is none of"),
+            ((state < 0) | (state >= n_states), "starts from a state that there is none of"),
+        )
+        for rows, what in wrong:
+            if rows.any():
+                row = int(np.argmax(rows))
+                raise InvalidInputError(
+                    f"{name}: the row of state {state[row]}, action {action[row]}, to state "
+                    f"{next_state[row]} {what}"
+                )
+        total = np.bincount(state * n_actions + action, probability, n_states * n_actions)
+        # An action that a state does not have is one that its first one stands for: no row at all.
+        bad = ~np.isclose(total, 1, atol=1e-6) & (total > 0)
+        bad |= np.repeat(total.reshape(n_states, n_actions).max(axis=1) == 0, n_actions)
+        if bad.any():
+            s, a = np.unravel_index(int(np.argmax(bad)), (n_states, n_actions))
             raise InvalidInputError(
-                f"the transition table's probabilities for state {s}, action {a} add up to "
-                f"{total[s, a]:.6g}, not 1"
+                f"{name}: the probabilities for state {s}, action {a} add up to "
+                f"{total[s * n_actions + a]:.6g}, not 1"
             )
         start = np.full(n_states, 1 / n_states) if start is None else np.asarray(start, float)
-        return cls(n_states, n_actions, state, action, probability, next_state, reward, done, start)
+        kept = probability > 0
+        return cls(
+            n_states, n_actions, state[kept], action[kept], probability[kept], next_state[kept],
+            reward[kept], np.asarray(done, bool)[kept], start,
+        )  # fmt: skip
+
+    def available(self) -> np.ndarray:
+        """Which actions each state has, (states, actions)."""
+        taken = np.zeros(self.n_states * self.n_actions, bool)
+        taken[self.state * self.n_actions + self.action] = True
+        return taken.reshape(self.n_states, self.n_actions)
 
     @property
     def dim(self) -> int:
@@ -100,38 +152,47 @@ class Chain(NamedTuple):
         """For each state the mean of a figure of its rows."""
         return np.bincount(self.state, self.probability * values, self.n_states)
 
-    def draw(
-        self, states: Int[np.ndarray, " n"], rng: np.random.Generator
-    ) -> Int[np.ndarray, " n"]:
-        """A row of each given state, by its probability."""
+    def sampler(self) -> Callable[[Int[np.ndarray, " n"], np.random.Generator], np.ndarray]:
+        """A function that draws a row of each given state, by its probability."""
         # Rows of one state stand together; a uniform number picks among them.
         order = np.argsort(self.state, kind="stable")
         cumulative = np.cumsum(self.probability[order])
         first = np.searchsorted(self.state[order], np.arange(self.n_states))
         base = np.concatenate([[0.0], cumulative])[first]
-        level = base[states] + rng.uniform(size=len(states))
-        row = order[np.minimum(np.searchsorted(cumulative, level, side="right"), len(order) - 1)]
-        # Rounding may step over a state's last row.
-        return np.where(self.state[row] == states, row, order[first[states]])
+
+        def draw(states: Int[np.ndarray, " n"], rng: np.random.Generator) -> np.ndarray:
+            level = base[states] + rng.uniform(size=len(states))
+            place = np.searchsorted(cumulative, level, side="right")
+            row = order[np.minimum(place, len(order) - 1)]
+            # Rounding may step over a state's last row.
+            return np.where(self.state[row] == states, row, order[first[states]])
+
+        return draw
 
     def distinct_rewards(self) -> tuple[Float[np.ndarray, "n dim"], Int[np.ndarray, " rows"]]:
         """The rewards that occur, and which one each row has."""
         rewards, which = np.unique(self.reward, axis=0, return_inverse=True)
         return rewards, which.reshape(-1)
 
+    def along(self, weights: Any) -> "Chain":
+        """The chain whose reward is w·r: one component of a vector, or any mixture of them."""
+        weights = np.atleast_1d(np.asarray(weights, float))
+        if weights.shape != (self.reward.shape[1],):
+            raise InvalidInputError(
+                f"rewards have {self.reward.shape[1]} components, the weights {weights.size}"
+            )
+        return self._replace(reward=(self.reward @ weights)[:, None])
+
     def endless_states(self) -> Int[np.ndarray, " n"]:
-        """States from which no path leads to an end."""
-        ends = np.zeros(self.n_states, bool)
-        ends[self.state[self.done]] = True
-        backwards = scipy.sparse.csr_array(self.going_on().T)
-        reached = ends.copy()
-        for source in np.flatnonzero(ends):
-            if backwards.nnz:
-                order = scipy.sparse.csgraph.breadth_first_order(
-                    backwards, source, return_predecessors=False
-                )
-                reached[order] = True
-        return np.flatnonzero(~reached)
+        """States from which no path leads to an end: one search, backwards from an added end."""
+        end = self.n_states
+        source = np.where(self.done, end, self.next_state)
+        cells = (np.ones(len(source)), (source, self.state))
+        backwards = scipy.sparse.csr_array(cells, shape=(end + 1, end + 1))
+        reached = scipy.sparse.csgraph.breadth_first_order(
+            backwards, end, return_predecessors=False
+        )
+        return np.setdiff1d(np.arange(end), reached)
 
 
 def check_gamma(gamma: float, chain: Chain | None = None) -> None:
@@ -147,8 +208,20 @@ def check_gamma(gamma: float, chain: Chain | None = None) -> None:
 
 
 def random_policy(mdp: FiniteMDP) -> Policy:
-    """Every action is as likely."""
-    return np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions)
+    """Every action that a state has is as likely."""
+    available = mdp.available()
+    return available / available.sum(axis=1, keepdims=True)
+
+
+def action_values(
+    mdp: FiniteMDP, gamma: float, values: Float[np.ndarray, " states"]
+) -> Float[np.ndarray, "states actions"]:
+    """E[r + γ v(s')] of each action; −∞ for those that a state does not have."""
+    backup = BellmanBackup(mdp.reward[:, 0], gamma * ~mdp.done)
+    target = mdp.probability * backup.returns(values[mdp.next_state])
+    pairs = mdp.state * mdp.n_actions + mdp.action
+    found = np.bincount(pairs, target, mdp.n_states * mdp.n_actions)
+    return np.where(mdp.available(), found.reshape(mdp.n_states, mdp.n_actions), -np.inf)
 
 
 def optimal_policy(mdp: FiniteMDP, gamma: float) -> Policy:
@@ -164,34 +237,66 @@ def optimal_policy(mdp: FiniteMDP, gamma: float) -> Policy:
     policy = random_policy(mdp)
     while True:
         values = mean_return(mdp.under(policy), gamma)[:, 0]
-        backup = BellmanBackup(mdp.reward[:, 0], gamma * ~mdp.done)
-        target = backup.returns(values[mdp.next_state])
-        quality = np.zeros((mdp.n_states, mdp.n_actions))
-        np.add.at(quality, (mdp.state, mdp.action), mdp.probability * target)
+        quality = action_values(mdp, gamma, values)
         best = quality.max(axis=1)
         # Only a real gain changes an action: rounding must not make the iteration go round.
-        gain = best - np.sum(policy * quality, axis=1)
+        taken = np.sum(np.where(policy > 0, policy * quality, 0.0), axis=1)
         tolerance = 1e-10 * (1 + np.abs(best))
-        deterministic = policy.max(axis=1) == 1
-        keep = deterministic & (gain <= tolerance)
+        keep = (policy.max(axis=1) == 1) & (best - taken <= tolerance)
         if keep.all():
             return policy
         first_best = np.argmax(quality >= (best - tolerance)[:, None], axis=1)
         policy = np.where(keep[:, None], policy, np.eye(mdp.n_actions)[first_best])
 
 
-def mix_with_random(policy: Policy, epsilon: float) -> Policy:
+def mix_with_random(policy: Policy, epsilon: float, mdp: FiniteMDP) -> Policy:
     """The ε-soft policy: a share ε of the actions is random."""
     if not 0 <= epsilon <= 1:
         raise InvalidInputError(f"epsilon is {epsilon}: it must be in [0, 1]")
-    return (1 - epsilon) * policy + epsilon / policy.shape[1]
+    return (1 - epsilon) * policy + epsilon * random_policy(mdp)
+
+
+def possible_returns(
+    chain: Chain, gamma: float, horizon: int | None = None
+) -> Float[np.ndarray, "states 2"]:
+    """The least and the greatest return that is possible from each state; infinite where there is none.
+
+    Every iterate of the extreme Bellman equation, from a bound on all returns, is a bound.
+    """
+    order = np.argsort(chain.state, kind="stable")
+    state, next_state = chain.state[order], chain.next_state[order]
+    first = np.searchsorted(state, np.arange(chain.n_states))
+    backup = BellmanBackup(chain.reward[order, 0], gamma * ~chain.done[order])
+    ends = []
+    for sign, extreme in ((-1.0, np.minimum), (1.0, np.maximum)):
+        largest = max(float((sign * backup.reward).max()), 0.0)
+        at_most = largest / (1 - gamma) if gamma < 1 else (np.inf if largest > 0 else 0.0)
+        value = np.full(chain.n_states, sign * at_most if horizon is None else 0.0)
+        for _ in range(horizon if horizon is not None else _EXTREME_UPDATES):
+            with np.errstate(invalid="ignore"):
+                ahead = np.where(backup.discount > 0, value[next_state], 0.0)
+                new = extreme.reduceat(backup.returns(ahead), first)
+            if np.array_equal(new, value):
+                break
+            value = new
+        ends.append(value)
+    return np.stack(ends, axis=-1)
+
+
+class Moments(NamedTuple):
+    """Means and variances of every state's return, and bounds on their numerical errors."""
+
+    mean: Float[np.ndarray, " states"]
+    variance: Float[np.ndarray, " states"]
+    mean_error: float
+    variance_error: float
 
 
 def mean_return(chain: Chain, gamma: float) -> Float[np.ndarray, "states dim"]:
     """E[X]: the solution of m = E[r + γm']."""
     check_gamma(gamma, chain)
     rewards = [chain.mean_over_rows(chain.reward[:, d]) for d in range(chain.reward.shape[1])]
-    return _solve(chain, gamma, np.stack(rewards, axis=1))
+    return _solve(chain, gamma, np.stack(rewards, axis=1))[0]
 
 
 def second_moment(chain: Chain, gamma: float) -> Float[np.ndarray, "states dim dim"]:
@@ -203,12 +308,65 @@ def second_moment(chain: Chain, gamma: float) -> Float[np.ndarray, "states dim d
     rows = square + cross + np.swapaxes(cross, 1, 2)
     dim = rows.shape[1]
     right = [chain.mean_over_rows(rows[:, i, j]) for i in range(dim) for j in range(dim)]
-    return _solve(chain, gamma**2, np.stack(right, axis=1)).reshape(-1, dim, dim)
+    return _solve(chain, gamma**2, np.stack(right, axis=1))[0].reshape(-1, dim, dim)
+
+
+def return_moments(chain: Chain, gamma: float) -> Moments:
+    """Of one-dimensional returns; V = E[(r + γm' − m)² + γ²V'] cancels no digits."""
+    check_gamma(gamma, chain)
+    reward = chain.reward[:, 0]
+    mean, mean_error = _solve(chain, gamma, chain.mean_over_rows(reward)[:, None])
+    backup = BellmanBackup(reward, gamma * ~chain.done)
+    surprise = backup.returns(mean[chain.next_state, 0]) - mean[chain.state, 0]
+    right = chain.mean_over_rows(surprise**2)[:, None]
+    variance, error = _solve(chain, gamma**2, right)
+    # The exact surprise differs by at most twice the error of the means.
+    largest = float(np.abs(surprise).max(initial=0.0))
+    steps = _expected_steps(chain, gamma**2)
+    error += 4 * mean_error * (largest + mean_error) * steps
+    return Moments(mean[:, 0], np.maximum(variance[:, 0], 0.0), mean_error, error)
 
 
 def _solve(
     chain: Chain, factor: float, right: Float[np.ndarray, "states n"]
-) -> Float[np.ndarray, "states n"]:
-    system = scipy.sparse.eye_array(chain.n_states) - factor * chain.going_on()
-    solution = spsolve(scipy.sparse.csc_array(system), right)
-    return np.asarray(solution).reshape(right.shape)
+) -> tuple[Float[np.ndarray, "states n"], float]:
+    """x = right + factor·P x, and a bound on the error of every entry from the residual."""
+    going_on = chain.going_on()
+    system = scipy.sparse.csc_array(scipy.sparse.eye_array(chain.n_states) - factor * going_on)
+    if chain.n_states <= _DIRECT:
+        solution = np.asarray(spsolve(system, right)).reshape(right.shape)
+    else:
+        columns = [_iterate(system, column) for column in right.T]
+        solution = np.stack(columns, axis=1)
+    residual = np.abs(right + factor * (going_on @ solution) - solution).max(initial=0.0)
+    # The residual is itself rounded: by so much for each row of a state.
+    size = np.abs(right).max(initial=0.0) + 2 * np.abs(solution).max(initial=0.0)
+    most = np.diff(going_on.indptr).max(initial=0)
+    residual += (most + 4) * np.finfo(float).eps * size
+    return solution, float(residual * _expected_steps(chain, factor))
+
+
+def _iterate(system: scipy.sparse.csc_array, right: Float[np.ndarray, " n"]) -> np.ndarray:
+    """By BiCGStab: a factorisation of a large system may not fit into memory."""
+    rows = scipy.sparse.csr_array(system)
+    solution = np.zeros_like(right)
+    for _ in range(_REFINEMENTS):
+        rest = right - rows @ solution
+        if np.abs(rest).max() <= 1e-13 * max(np.abs(right).max(), 1e-300):
+            return solution
+        correction, _ = bicgstab(rows, rest, rtol=1e-8, atol=0.0, maxiter=2000)
+        solution = solution + correction
+    return solution
+
+
+def _expected_steps(chain: Chain, factor: float) -> float:
+    """A bound on the norm of (1 − factor·P)⁻¹: the (discounted) number of steps of an episode."""
+    if factor < 1:
+        return 1 / (1 - factor)
+    going_on, ones = chain.going_on(), np.ones(chain.n_states)
+    system = scipy.sparse.csc_array(scipy.sparse.eye_array(chain.n_states) - going_on)
+    direct = chain.n_states <= _DIRECT
+    steps = np.asarray(spsolve(system, ones) if direct else _iterate(system, ones))
+    # Steps that satisfy (1 − P) steps ≥ c > 0 bound the true ones by steps / c.
+    left = float((steps - going_on @ steps).min())
+    return float("inf") if left <= 0 else float(steps.max() / left)

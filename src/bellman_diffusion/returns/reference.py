@@ -13,13 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.sparse.linalg import splu
 from scipy.stats import norm
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.returns.backup import BellmanBackup
-from bellman_diffusion.returns.mdp import Chain, check_gamma, mean_return, second_moment
+from bellman_diffusion.returns.mdp import (
+    Chain,
+    check_gamma,
+    mean_return,
+    possible_returns,
+    second_moment,
+)
 
 # What is left of a Gaussian's characteristic function at the highest frequency: e^(−8.5²/2) ≈ 2e-16.
 _CUT_OFF = 8.5
@@ -34,22 +39,12 @@ class AtomicReference(NamedTuple):
 
     atoms: Float[np.ndarray, " n"]
     probabilities: Float[np.ndarray, "states n"]
-    steps: Int[np.ndarray, " n"]
-    """The steps before the one that an atom's episodes end with."""
     error: float
     """The mass that is not accounted for, at most."""
 
-    def cdf(
-        self, x: Float[np.ndarray, " m"], sigma: float, shrink: float = 1.0
-    ) -> Float[np.ndarray, "states m"]:
-        """The CDF of the return plus N(0, σ²).
-
-        With `shrink` = γ that of the fixed point of the plain backup, where each step narrows the noise
-        of the end: N(0, σ²γ²ᵏ) after k steps.
-        """
-        # A step's noise below rounding is no noise.
-        widths = np.maximum(sigma * shrink**self.steps, 1e-9)
-        return self.probabilities @ norm.cdf((x[None] - self.atoms[:, None]) / widths[:, None])
+    def cdf(self, x: Float[np.ndarray, " m"], sigma: float) -> Float[np.ndarray, "states m"]:
+        """The CDF of the return plus N(0, σ²)."""
+        return self.probabilities @ norm.cdf((x[None] - self.atoms[:, None]) / sigma)
 
 
 def rewards_only_at_the_end(chain: Chain) -> bool:
@@ -84,7 +79,6 @@ def atoms_at_the_end(chain: Chain, gamma: float, tail: float = 1e-12) -> AtomicR
     return AtomicReference(
         np.concatenate([*atoms, [0.0]]),
         np.concatenate([probabilities, rest], axis=1),
-        np.append(np.repeat(np.arange(step), len(rewards)), step),
         float(min(alive.max(), 1.0)),
     )
 
@@ -131,7 +125,8 @@ def _window(
     deviation = np.sqrt(variance)
     low = np.min(mean - _TAIL_DEVIATIONS * deviation)
     high = np.max(mean + _TAIL_DEVIATIONS * deviation)
-    least, greatest = return_bounds(chain, gamma)
+    limits = possible_returns(chain, gamma)
+    least, greatest = limits[:, 0].min(), limits[:, 1].max()
     pad = _CUT_OFF * sigma
     if _n_frequencies(greatest - least + 2 * pad, sigma) > _MOST_FREQUENCIES:
         tail = 1 / (1 + _TAIL_DEVIATIONS**2)
@@ -145,25 +140,6 @@ def _window(
 def _n_frequencies(width: float, sigma: float) -> float:
     """How many waves of a period `width` are left by the smoothing."""
     return _CUT_OFF / sigma * width / (2 * np.pi)
-
-
-def return_bounds(chain: Chain, gamma: float) -> tuple[float, float]:
-    """Bounds on every possible return; infinite where an episode may go on for ever and γ = 1."""
-    reward = chain.reward[:, 0]
-    # Exactly for as many steps as there are states; then the largest reward for ever.
-    largest = np.abs(reward).max()
-    rest = np.inf if gamma == 1 else gamma**chain.n_states * 2 * largest / (1 - gamma)
-    bounds = []
-    for sign in (-1.0, 1.0):
-        extreme, settled = np.zeros(chain.n_states), False
-        for _ in range(chain.n_states):
-            backup = BellmanBackup(sign * reward, gamma * ~chain.done)
-            rows = backup.returns(extreme[chain.next_state])
-            new = np.full(chain.n_states, -np.inf)
-            np.maximum.at(new, chain.state, rows)
-            settled, extreme = bool(np.array_equal(new, extreme)), new
-        bounds.append(sign * (extreme.max() + (0.0 if settled else rest)))
-    return float(bounds[0]), float(bounds[1])
 
 
 def _characteristic(

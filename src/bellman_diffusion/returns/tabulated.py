@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -20,6 +21,8 @@ class TabulatedReturn(ReturnDistribution):
     scalar: Float[Array, "*batch n"]
     slope: Float[Array, "*batch n"]
     mass: Float[Array, "*batch"]
+    sigma: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros(()))
+    """Networks have a density of their own: it is smoothed no further."""
 
     @classmethod
     def create(
@@ -31,7 +34,7 @@ class TabulatedReturn(ReturnDistribution):
         """Normalise the fields of a batch of states."""
         mass = jnp.trapezoid(scalar, grid, axis=-1)
         total = jnp.maximum(mass, 1e-12)[..., None]
-        return cls(grid, scalar / total, slope / total, mass)
+        return cls(grid=grid, scalar=scalar / total, slope=slope / total, mass=mass)
 
     @property
     def low(self) -> Float[Array, ""]:
@@ -54,7 +57,12 @@ class TabulatedReturn(ReturnDistribution):
             raise InvalidInputError(
                 "this is the distribution of one state: there is nothing to choose from"
             )
-        return TabulatedReturn(self.grid, self.scalar[index], self.slope[index], self.mass[index])
+        return TabulatedReturn(
+            grid=self.grid,
+            scalar=self.scalar[index],
+            slope=self.slope[index],
+            mass=self.mass[index],
+        )
 
     def smoothed(self, width: float, n_points: int = 1000) -> "TabulatedReturn":
         """The fields of the return plus N(0, width²): both are averaged alike, for both are linear."""
@@ -67,12 +75,14 @@ class TabulatedReturn(ReturnDistribution):
             outer, self.pdf(inner) @ weight, self.gradient(inner) @ weight
         )
 
-    def pdf(self, x: Points) -> Float[Array, "..."]:
-        """s, normalised; zero outside the grid."""
+    def pdf(self, x: Points, sigma: Any = None) -> Float[Array, "..."]:
+        """s, normalised; zero outside the grid. It is smoothed already: `sigma` is not used."""
+        del sigma
         return self._at(x, self.scalar, 0.0, 0.0)
 
-    def gradient(self, x: Points) -> Float[Array, "..."]:
+    def gradient(self, x: Points, sigma: Any = None) -> Float[Array, "..."]:
         """g, with the same factor."""
+        del sigma
         return self._at(x, self.slope, 0.0, 0.0)
 
     def cdf(self, x: Points) -> Float[Array, "..."]:
@@ -88,10 +98,15 @@ class TabulatedReturn(ReturnDistribution):
         apart = self.grid - self.mean()[..., None]
         return jnp.trapezoid(apart**2 * self.scalar, self.grid, axis=-1)
 
-    def _mean_below(self, x: Float[Array, "... 1"]) -> Float[Array, "... 1"]:
-        total = self.mean()
-        values = self._integral(self.grid * self.scalar)
-        return self._at(x, values, 0.0, total)
+    def prob_below(self, x: float | Float[Array, ""]) -> Float[Array, "..."]:
+        """The same as P(return ≤ x): there are no atoms."""
+        return self.prob_at_most(x)
+
+    def _shortfall(self, b: Float[Array, "... n"]) -> Float[Array, "... n"]:
+        """The integral of the CDF up to b."""
+        return self._at(
+            b, self._integral(self._integral(self.scalar)), 0.0, self.high - self.mean()
+        )
 
     def _integral(self, values: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
         step = self.grid[1] - self.grid[0]

@@ -14,9 +14,12 @@ import numpy as np
 from jaxtyping import Float
 
 from bellman_diffusion.planning.planner import Planner
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.backup import BellmanBackup
+from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.mdp import FiniteMDP
 from bellman_diffusion.returns.observations import finite_shape, from_index
+from bellman_diffusion.view.episode import ALPHA
 
 _COPIES = 8
 
@@ -31,11 +34,12 @@ class Outcome(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """The actions' densities and gradients on a grid, and their means."""
+    """The actions' densities and gradients on a grid, their means and CVaRs."""
 
     density: Float[np.ndarray, "actions points"]
     gradient: Float[np.ndarray, "actions points"]
     mean: Float[np.ndarray, " actions"]
+    cvar: Float[np.ndarray, " actions"]
 
 
 def table_outcomes(mdp: FiniteMDP, space: gym.Space, state: int) -> list[list[Outcome]]:
@@ -93,7 +97,7 @@ def _moment(
     z = (x[None] - reward[:, None]) / sigma
     density = np.exp(-0.5 * z**2) / (sigma * np.sqrt(2 * np.pi))
     gradient = -z / sigma * density
-    mean = reward.copy()
+    mean, ahead = reward.copy(), None
     if goes_on.any():
         ahead = planner.distribution([o.observation for o in flat if o.observation is not None])
         backup = BellmanBackup(jnp.asarray(reward[goes_on, None], jnp.float32), gamma)
@@ -101,10 +105,38 @@ def _moment(
         density[goes_on] = np.asarray(backup.density(ahead.pdf)(at))
         gradient[goes_on] = np.asarray(backup.gradient(ahead.gradient)(at))
         mean[goes_on] = np.asarray(backup.returns(ahead.mean()[:, None]))[:, 0]
+    atoms, masses = _atoms(ahead, reward, goes_on, gamma)
     rows, place = [], 0
     for outcomes in actions:
         share = np.array([outcome.probability for outcome in outcomes])
         part = slice(place, place + len(outcomes))
-        rows.append((share @ density[part], share @ gradient[part], float(share @ mean[part])))
+        cvar = np.nan
+        if atoms is not None:
+            cvar = _cvar(atoms[part], share[:, None] * masses[part])
+        rows.append(
+            (share @ density[part], share @ gradient[part], float(share @ mean[part]), cvar)
+        )
         place += len(outcomes)
     return Moment(*(np.stack(column) for column in zip(*rows, strict=True)))
+
+
+def _atoms(
+    ahead: ReturnDistribution | None, reward: np.ndarray, goes_on: np.ndarray, gamma: float
+) -> tuple[Any, Any]:
+    """Atoms and masses of every outcome's return; None where the planner's returns have no atoms."""
+    if ahead is not None and not isinstance(ahead, AtomicReturn):
+        return None, None
+    k = 1 if ahead is None else ahead.mass.shape[-1]
+    atoms, masses = np.repeat(reward[:, None], k, axis=1), np.full((len(reward), k), 1 / k)
+    if ahead is not None:
+        own = np.broadcast_to(np.asarray(ahead.atoms), ahead.mass.shape)
+        atoms[goes_on] = BellmanBackup(reward[goes_on, None], gamma).returns(own)
+        masses[goes_on] = ahead.mass
+    return atoms, masses
+
+
+def _cvar(atoms: np.ndarray, mass: np.ndarray) -> float:
+    order = np.argsort(atoms, axis=None)
+    x, m = atoms.ravel()[order], mass.ravel()[order]
+    taken = np.clip(ALPHA - (np.cumsum(m) - m), 0, m)
+    return float(taken @ x / ALPHA)

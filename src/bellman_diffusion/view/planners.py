@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from bellman_diffusion.environments import find_mdp, make_env
+from bellman_diffusion.environments import find_mdp, is_model_file, make_env
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.planning.planner import TABLE, Planner
+from bellman_diffusion.planning.planner import CERTIFIED, TABLE, Planner
 from bellman_diffusion.planning.policies import as_action, load_policy, tabular_policy
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.mdp import FiniteMDP
@@ -25,6 +25,10 @@ _FINER = 8
 def record_planner(planner: Planner, seed: int, steps: int) -> Episode:
     """An episode of the planner's policy: `steps` steps in full, the others' rewards."""
     h = planner.header
+    if is_model_file(h.env_id):
+        raise InvalidInputError(
+            f"{h.env_id} is a model without pictures: there is no episode to show"
+        )
     env = make_env(h.env_id, **(h.env_options | {"render_mode": "rgb_array"}))
     ahead = _OutcomesAhead(planner, env, seed)
     act = _policy(planner, env, ahead.mdp, seed)
@@ -49,7 +53,7 @@ def record_planner(planner: Planner, seed: int, steps: int) -> Episode:
     env.close()
     ahead.close()
     return Episode(
-        name=h.kind if h.kind != TABLE else "planner",
+        name=h.kind if h.kind not in (CERTIFIED, TABLE) else "planner",
         env_id=h.env_id,
         gamma=h.gamma,
         frames=frames,
@@ -59,7 +63,7 @@ def record_planner(planner: Planner, seed: int, steps: int) -> Episode:
         returns=_action_returns(planner, seen, outcomes),
         note=f"{h.policy} policy"
         + (f", {h.epsilon:.0%} random actions" if h.epsilon else "")
-        + f"; returns are smoothed by σ = {h.sigma:.3g}",
+        + f"; densities are smoothed by σ = {h.sigma:.3g}",
         over=over,
     )
 
@@ -107,8 +111,9 @@ def _action_returns(planner: Planner, seen: list[Any], outcomes: list[Any]) -> A
         mean, cvar = expected[:, None], np.asarray(states.cvar(ALPHA), float)[:, None]
     else:
         moments = look_ahead(planner, outcomes, fine)
-        density, gradient, mean = (np.stack(part) for part in zip(*moments, strict=True))
-        cvar = grid_cvar(fine, density, ALPHA)
+        density, gradient, mean, cvar = (np.stack(part) for part in zip(*moments, strict=True))
+        if np.isnan(cvar).any():
+            cvar = grid_cvar(fine, density, ALPHA)
     kept = slice(None, None, _FINER)
     return ActionReturns(
         fine[kept], density[..., kept], gradient[..., kept], mean, cvar, expected, low, high

@@ -12,12 +12,12 @@ from typing import Any
 import jax.numpy as jnp
 import msgspec
 import numpy as np
-from jaxtyping import Float
 from matplotlib.colors import PowerNorm
 from sklearn.cluster import KMeans
 
 from bellman_diffusion.paper.experiment import Experiment, Options, Summary, Workplace
 from bellman_diffusion.planning.exact import solve
+from bellman_diffusion.planning.monte_carlo import simulate
 from bellman_diffusion.render.figure import new_figure, save_figure
 from bellman_diffusion.render.page import Picture, Section, Table
 from bellman_diffusion.returns.basis import GaussianBasis
@@ -87,10 +87,10 @@ def run(
     start, seed = time.perf_counter(), options.seed
     mdp = treasure_grid()
     chain = mdp.under(random_policy(mdp))
-    returns = simulate(chain, 0, n_episodes, seed)
+    returns = simulate(chain, GAMMA, 0, n_episodes, seed)
     # The centres come from other episodes than the evaluation.
     pilot = np.concatenate(
-        [simulate(chain, s, 400, seed + 1 + s) for s in range(chain.n_states - 1)]
+        [simulate(chain, GAMMA, s, 400, seed + 1 + s) for s in range(chain.n_states - 1)]
     )
     rows: list[TreasureRow] = []
     fields, grids = {}, {}
@@ -112,19 +112,6 @@ def run(
         correlation_monte_carlo=float(np.corrcoef(returns.T)[0, 1]),
         seconds=time.perf_counter() - start,
     )
-
-
-def simulate(chain: Chain, start: int, n: int, seed: int) -> Float[np.ndarray, "n 2"]:
-    """Returns of n episodes, all at once."""
-    rng = np.random.default_rng(seed)
-    state, total = np.full(n, start), np.zeros((n, chain.reward.shape[1]))
-    discount, alive = 1.0, np.arange(n)
-    while alive.size and discount > 1e-7:
-        row = chain.draw(state[alive], rng)
-        total[alive] += discount * chain.reward[row]
-        state[alive] = chain.next_state[row]
-        alive, discount = alive[~chain.done[row]], discount * GAMMA
-    return total
 
 
 def _centres(pilot: np.ndarray, n: int, seed: int) -> np.ndarray:

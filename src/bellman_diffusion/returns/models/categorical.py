@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bellman_diffusion.returns.mixture import MixtureReturn
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.models.base import Normalisation, Scalar, Weights
 from bellman_diffusion.returns.models.grid import SoftmaxModel
 
@@ -22,10 +22,10 @@ class Categorical(SoftmaxModel):
 
     def distribution(
         self, outputs: Float[Array, "*n actions k"], normalisation: Normalisation
-    ) -> MixtureReturn:
+    ) -> AtomicReturn:
         """The atoms, smoothed."""
         support = normalisation.support
-        return MixtureReturn(outputs, self.nodes(support), self.sigma * self.spacing(support))
+        return AtomicReturn(outputs, self.nodes(support), self.sigma * self.spacing(support))
 
 
 def share_between_neighbours(

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.basis import GaussianBasis
-from bellman_diffusion.returns.mixture import MixtureReturn
 from bellman_diffusion.returns.models.base import Normalisation, Raw, Scalar, Weights
 from bellman_diffusion.returns.models.grid import GridModel
 from bellman_diffusion.returns.projection import BasisProjection
@@ -80,10 +80,12 @@ class CramerBasis(GridModel):
 
     def distribution(
         self, outputs: Float[Array, "*n actions k"], normalisation: Normalisation
-    ) -> MixtureReturn:
+    ) -> AtomicReturn:
         """Σ c_k N(μ_k, σ²)."""
         support = normalisation.support
-        return MixtureReturn(outputs, self.nodes(support), self.sigma * self.spacing(support))
+        return AtomicReturn.of_gaussians(
+            outputs, self.nodes(support), self.sigma * self.spacing(support)
+        )
 
     def rescaled(self, network: Any, old: Support, new: Support) -> Any:
         """Nodes move to their places on the new support: linear in the last layer's numbers."""

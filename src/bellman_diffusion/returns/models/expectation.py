@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.backup import BellmanBackup
-from bellman_diffusion.returns.mixture import MixtureReturn
 from bellman_diffusion.returns.models.base import HeadModel, Normalisation, Raw, Scalar, Weights
 from bellman_diffusion.returns.support import Support
 
@@ -25,9 +25,9 @@ class Expectation(HeadModel):
 
     def distribution(
         self, outputs: Float[Array, "*n actions k"], normalisation: Normalisation
-    ) -> MixtureReturn:
+    ) -> AtomicReturn:
         """All mass at the mean: DQN knows no more. Drawn a hundredth of the support wide."""
-        return MixtureReturn(jnp.ones_like(outputs), outputs, 0.01 * normalisation.support.width)
+        return AtomicReturn(jnp.ones_like(outputs), outputs, 0.01 * normalisation.support.width)
 
     def discrepancy(
         self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support

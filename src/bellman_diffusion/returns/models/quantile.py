@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.backup import BellmanBackup
-from bellman_diffusion.returns.mixture import MixtureReturn
 from bellman_diffusion.returns.models.base import HeadModel, Normalisation, Raw, Scalar, Weights
 from bellman_diffusion.returns.support import Support
 
@@ -26,14 +26,14 @@ class QuantileRegression(HeadModel):
 
     def distribution(
         self, outputs: Float[Array, "*n actions k"], normalisation: Normalisation
-    ) -> MixtureReturn:
+    ) -> AtomicReturn:
         """The quantiles, drawn as Gaussians of half their mean distance."""
         k = self.n_outputs
         centres = jnp.sort(outputs, axis=-1)
         spread = centres[..., -1] - centres[..., 0]
         weights = jnp.full(outputs.shape, 1 / k)
         sigma = jnp.maximum(0.5 * spread / k, 1e-3 * normalisation.support.width)
-        return MixtureReturn(weights, centres, sigma)
+        return AtomicReturn(weights, centres, sigma)
 
     def discrepancy(
         self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.backup import BellmanBackup
-from bellman_diffusion.returns.mixture import MixtureReturn
 from bellman_diffusion.returns.models.base import Normalisation, Scalar, Weights
 from bellman_diffusion.returns.models.categorical import share_between_neighbours
 from bellman_diffusion.returns.models.grid import SoftmaxModel
@@ -62,7 +62,7 @@ class SmoothedCategorical(SoftmaxModel):
 
     def distribution(
         self, outputs: Float[Array, "*n actions k"], normalisation: Normalisation
-    ) -> MixtureReturn:
+    ) -> AtomicReturn:
         """The return's own distribution: the one whose smoothing is nearest to the weights.
 
         Nearest by relative entropy. Richardson–Lucy steps (expectation-maximisation for the weights of
@@ -88,7 +88,7 @@ class SmoothedCategorical(SoftmaxModel):
         centres = support.low + places * spacing
         missing = self.means(outputs, normalisation) - weights @ centres
         width = _GAPLESS * spacing / _CENTRES_PER_NODE
-        return MixtureReturn(weights, centres + missing[..., None], width)
+        return AtomicReturn(weights, centres + missing[..., None], width)
 
     @property
     def _sharpenings(self) -> int:

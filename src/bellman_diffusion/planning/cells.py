@@ -1,0 +1,194 @@
+"""Certified return distributions of a finite chain.
+
+A state's return X is held in K cells of a common grid. A cell keeps the probability that X falls into
+it, the mean of X there and the variance of X there: mass, mean and variance of one atom. Moving all
+mass of a cell to its mean is a mean-preserving contraction, so the atoms X̲ satisfy X̲ ≤ X in convex
+order: there is a coupling X = X̲ + D with E[D | X̲] = 0, and the cells hold E[D² | X̲] exactly.
+
+A Bellman update moves every atom x of the next state to r + γx and its variance v to γ²v, then merges
+what falls into one cell. It keeps the coupling, so **every iterate is valid**: from the start, where
+X̲ is the mean and D has the exact variance of the return (a linear system), through coarse grids to
+fine ones, whose cells divide those of the coarse one. `certificate.py` turns cells into bounds.
+
+The updates are loops over transitions and cells with data-dependent targets, which Numba compiles to
+about 3 ns for a transition and cell; XLA's gathers take 20 times as long on a CPU.
+"""
+
+from typing import Any, NamedTuple, no_type_check
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numba import njit, prange
+
+from bellman_diffusion.returns.mdp import Chain
+
+# Blocks of states are updated in turn, each with the newest cells of the others.
+_N_BLOCKS = 16
+# Cells that overflow the grid have no end: their atoms may lie anywhere beyond.
+
+
+class Grid(NamedTuple):
+    """Cells of one width; returns have places in cells, and cell k is [k, k + 1).
+
+    The first and the last cell are open to the outside.
+    """
+
+    origin: float
+    width: float
+    n_cells: int
+
+    @classmethod
+    def over(cls, low: float, high: float, n_cells: int) -> "Grid":
+        """Cells from `low` to `high`, each end alone in a cell of its own: there returns have atoms."""
+        margin = 1e-9 * (high - low)
+        width = (high - low - 2 * margin) / (n_cells - 2)
+        return cls(low - width + margin, width, n_cells)
+
+    def place(self, returns: Any) -> Any:
+        """Where returns lie, in cells."""
+        return (returns - self.origin) / self.width
+
+    def returns(self, place: Any) -> Any:
+        """The returns at these places."""
+        return self.origin + self.width * place
+
+
+class Cells(NamedTuple):
+    """Of every state: probability, mean and variance of the return in each cell, in units of cells.
+
+    The mean is counted from the cell's lower end.
+    """
+
+    mass: Float[np.ndarray, "states k"]
+    offset: Float[np.ndarray, "states k"]
+    variance: Float[np.ndarray, "states k"]
+
+    @classmethod
+    def at(
+        cls, place: Float[np.ndarray, " states"], variance: Float[np.ndarray, " states"], n: int
+    ) -> "Cells":
+        """All mass in one place."""
+        cells = cls(*(np.zeros((len(place), n)) for _ in range(3)))
+        states, k = np.arange(len(place)), np.clip(place.astype(int), 0, n - 1)
+        cells.mass[states, k] = 1
+        cells.offset[states, k] = place - k
+        cells.variance[states, k] = variance
+        return cells
+
+    @property
+    def place(self) -> Float[np.ndarray, "states k"]:
+        """The atoms' places."""
+        return np.arange(self.mass.shape[1]) + self.offset
+
+    def regridded(self, old: Grid, new: Grid) -> "Cells":
+        """The same atoms in another grid; those that meet in one cell are merged."""
+        out = Cells(*(np.zeros((len(self.mass), new.n_cells)) for _ in range(3)))
+        ratio = old.width / new.width
+        _regrid(*self, ratio, (old.origin - new.origin) / new.width, *out)
+        return out
+
+
+class Transitions(NamedTuple):
+    """The rows of a chain in the order of their states, merged where they do the same."""
+
+    first: Int[np.ndarray, " states_and_one"]
+    """State s has rows first[s] to first[s + 1]."""
+    next_state: Int[np.ndarray, " rows"]
+    probability: Float[np.ndarray, " rows"]
+    reward: Float[np.ndarray, " rows"]
+    done: Bool[np.ndarray, " rows"]
+
+    @classmethod
+    def of(cls, chain: Chain) -> "Transitions":
+        """Of a chain with one-dimensional rewards."""
+        reward, done = chain.reward[:, 0], chain.done
+        target = np.where(done, 0, chain.next_state)
+        order = np.lexsort((reward, done, target, chain.state))
+        columns = [a[order] for a in (chain.state, target, reward, done)]
+        new = np.ones(len(order), bool)
+        new[1:] = np.any([a[1:] != a[:-1] for a in columns], axis=0)
+        rows = np.flatnonzero(new)
+        probability = np.add.reduceat(chain.probability[order], rows)
+        state, target, reward, done = (a[rows] for a in columns)
+        first = np.searchsorted(state, np.arange(chain.n_states + 1))
+        return cls(first, target.astype(np.int64), probability, reward, done)
+
+    @property
+    def most(self) -> int:
+        """The most rows of a state."""
+        return int(np.diff(self.first).max())
+
+
+def update(
+    cells: Cells, chain: Transitions, gamma: float, grid: Grid, n_blocks: int = _N_BLOCKS
+) -> None:
+    """One Bellman update of every state, in place.
+
+    With one block all states are updated from the same cells: n updates of a return that is 0 give the
+    return of n steps.
+    """
+    n_states, k = cells.mass.shape
+    shift = grid.place(chain.reward + np.where(chain.done, 0.0, gamma * grid.origin))
+    size = -(-n_states // min(n_blocks, n_states))
+    out = tuple(np.empty((size, k)) for _ in range(3))
+    for first in range(0, n_states, size):
+        last = min(first + size, n_states)
+        rows = (chain.first, chain.next_state, chain.probability, shift, chain.done)
+        _update_block(*rows, gamma, *cells, first, last, *out)
+        for table, new in zip(cells, out, strict=True):
+            table[first:last] = new[: last - first]
+
+
+@njit(parallel=True, cache=True)
+@no_type_check
+def _update_block(
+    first_row, next_state, probability, shift, done, gamma, mass, offset, variance,
+    first, last, out_mass, out_offset, out_variance,
+):  # fmt: skip
+    """The cells of the states from `first` to `last`; each state is one thread's, in a fixed order."""
+    n = mass.shape[1]
+    for i in prange(last - first):
+        m, o, v = out_mass[i], out_offset[i], out_variance[i]
+        m[:], o[:], v[:] = 0.0, 0.0, 0.0
+        for row in range(first_row[first + i], first_row[first + i + 1]):
+            p, by = probability[row], shift[row]
+            if done[row]:
+                k = min(max(int(np.floor(by)), 0), n - 1)
+                m[k] += p
+                o[k] += p * (by - k)
+                v[k] += p * (by - k) ** 2
+                continue
+            z = next_state[row]
+            for j in range(n):
+                if mass[z, j] > 0.0:
+                    q = p * mass[z, j]
+                    place = gamma * (j + offset[z, j]) + by
+                    k = min(max(int(np.floor(place)), 0), n - 1)
+                    apart = place - k
+                    m[k] += q
+                    o[k] += q * apart
+                    v[k] += q * (gamma * gamma * variance[z, j] + apart * apart)
+        for k in range(n):
+            if m[k] > 0.0:
+                o[k] /= m[k]
+                v[k] = max(v[k] / m[k] - o[k] * o[k], 0.0)
+
+
+@njit(parallel=True, cache=True)
+@no_type_check
+def _regrid(mass, offset, variance, ratio, shift, out_mass, out_offset, out_variance):
+    n = out_mass.shape[1]
+    for s in prange(mass.shape[0]):
+        m, o, v = out_mass[s], out_offset[s], out_variance[s]
+        for j in range(mass.shape[1]):
+            if mass[s, j] > 0.0:
+                place = ratio * (j + offset[s, j]) + shift
+                k = min(max(int(np.floor(place)), 0), n - 1)
+                apart = place - k
+                m[k] += mass[s, j]
+                o[k] += mass[s, j] * apart
+                v[k] += mass[s, j] * (ratio * ratio * variance[s, j] + apart * apart)
+        for k in range(n):
+            if m[k] > 0.0:
+                o[k] /= m[k]
+                v[k] = max(v[k] / m[k] - o[k] * o[k], 0.0)

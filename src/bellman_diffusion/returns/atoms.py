@@ -1,0 +1,195 @@
+"""Return distributions as atoms: C51's, quantiles, the planner's cells, de-smoothed weights."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy import stats
+from jaxtyping import Array, Float
+
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.returns.certificate import Certificate
+from bellman_diffusion.returns.distribution import Points, ReturnDistribution
+
+# Returns that differ by less than this share of the range are not told apart: single precision.
+_TOLERANCE = 1e-6
+# Up to this share of σ the density of a uniform part is that of a normal one of the same variance.
+_NARROW = 0.2
+# Atoms of at least this probability are drawn as stems.
+_SHOWN = 0.02
+
+
+class AtomicReturn(ReturnDistribution):
+    """Masses at atoms, for a batch of states.
+
+    An atom may be spread evenly over ± `half_width` around it: a cell that holds many returns.
+    """
+
+    mass: Float[Array, "*batch k"]
+    """Not negative, of sum 1."""
+    atoms: Float[Array, "*own k"]
+    """In rising order; shared by the batch, or each state's own."""
+    sigma: Float[Array, "*own_width"]
+    """The smoothing of the density."""
+    half_width: Float[Array, "*batch k"] | None = None
+    coefficients: Float[Array, "*batch k"] | None = None
+    """Of a sum of Gaussians N(atom, σ²) that is the smoothed density; they may be negative."""
+    certificate: Certificate | None = None
+
+    @classmethod
+    def of_gaussians(cls, coefficients: Any, centres: Any, sigma: Any) -> "AtomicReturn":
+        """The return whose smoothing by σ is Σ c_k N(μ_k, σ²): the same without the noise."""
+        weights, atoms, width = (
+            jnp.asarray(a, jnp.float32) for a in (coefficients, centres, sigma)
+        )
+        return cls(proper_mass(weights, atoms), atoms, width, coefficients=weights)
+
+    @property
+    def low(self) -> Float[Array, ""]:
+        """The least return."""
+        return (self.atoms - self._half()).min()
+
+    @property
+    def high(self) -> Float[Array, ""]:
+        """The greatest return."""
+        return (self.atoms + self._half()).max()
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The shape of the batch of states."""
+        return self.mass.shape[:-1]
+
+    @property
+    def bounds(self) -> Certificate:
+        """Intervals that hold by proof, where the distribution has them: exact planning's have."""
+        if self.certificate is None:
+            raise InvalidInputError(
+                "there are no certified bounds: the distribution was learned from samples. Exact "
+                "planning gives them"
+            )
+        return self.certificate
+
+    def __getitem__(self, index: Any) -> "AtomicReturn":
+        """The distributions of some of the states."""
+        if not self.batch_shape:
+            raise InvalidInputError(
+                "this is the distribution of one state: there is nothing to choose from"
+            )
+        return AtomicReturn(
+            self.mass[index],
+            self.atoms if self.atoms.ndim == 1 else self.atoms[index],
+            self.sigma if self.sigma.ndim == 0 else self.sigma[index],
+            None if self.half_width is None else self.half_width[index],
+            None if self.coefficients is None else self.coefficients[index],
+            None
+            if self.certificate is None
+            else self.certificate.of_states(
+                np.asarray(index) if isinstance(index, Array) else index
+            ),
+        )
+
+    def cdf(self, x: Points) -> Float[Array, "..."]:
+        """The mass of the atoms up to x."""
+        return self._cdf(x, self._tolerance())
+
+    def prob_below(self, x: float | Float[Array, ""]) -> Float[Array, "..."]:
+        """The mass of the atoms below x."""
+        return self._cdf(jnp.asarray(x, jnp.float32)[None], -self._tolerance())[..., 0]
+
+    def mean(self) -> Float[Array, "..."]:
+        """Σ m_k x_k."""
+        return jnp.sum(self.mass * self.atoms, axis=-1)
+
+    def var(self) -> Float[Array, "..."]:
+        """Σ m_k ((x_k − mean)² + w_k²/3)."""
+        apart = self.atoms - self.mean()[..., None]
+        return jnp.sum(self.mass * (apart**2 + self._half() ** 2 / 3), axis=-1)
+
+    def pdf(self, x: Points, sigma: Any = None) -> Float[Array, "..."]:
+        """The density of return + N(0, σ²)."""
+        if self.coefficients is not None and sigma is None:
+            return AtomicReturn(self.coefficients, self.atoms, self.sigma).pdf(x)
+        apart, half, scale, wide = self._parts(x, sigma)
+        narrow = stats.norm.pdf(apart, scale=_with(scale, half))
+        upper, lower = (stats.norm.cdf((apart + side * half) / scale) for side in (1, -1))
+        return self._sum(jnp.where(wide, (upper - lower) / (2 * jnp.where(wide, half, 1)), narrow))
+
+    def gradient(self, x: Points, sigma: Any = None) -> Float[Array, "..."]:
+        """The slope of that density."""
+        if self.coefficients is not None and sigma is None:
+            return AtomicReturn(self.coefficients, self.atoms, self.sigma).gradient(x)
+        apart, half, scale, wide = self._parts(x, sigma)
+        total = _with(scale, half)
+        narrow = -apart / total**2 * stats.norm.pdf(apart, scale=total)
+        upper, lower = (stats.norm.pdf(apart + side * half, scale=scale) for side in (1, -1))
+        return self._sum(jnp.where(wide, (upper - lower) / (2 * jnp.where(wide, half, 1)), narrow))
+
+    def _shortfall(self, b: Float[Array, "... n"]) -> Float[Array, "... n"]:
+        apart, half = b[..., None] - self._own(), self._half()[..., None, :]
+        inside = jnp.abs(apart) < half
+        within = (apart + half) ** 2 / (4 * jnp.where(inside, half, 1))
+        return self._sum(jnp.where(inside, within, jnp.maximum(apart, 0)))
+
+    def _cdf(self, x: Points, tolerance: Float[Array, ""]) -> Float[Array, "..."]:
+        apart = jnp.asarray(x, jnp.float32)[..., None] - self._own()
+        half = self._half()[..., None, :]
+        spread = jnp.clip((apart + half) / (2 * jnp.where(half > 0, half, 1)), 0, 1)
+        return jnp.clip(self._sum(jnp.where(half > 0, spread, apart + tolerance >= 0)), 0, 1)
+
+    def _parts(self, x: Points, sigma: Any) -> tuple[Array, Array, Array, Array]:
+        scale = (self.sigma if sigma is None else jnp.asarray(sigma, jnp.float32))[..., None, None]
+        half = self._half()[..., None, :]
+        apart = jnp.asarray(x, jnp.float32)[..., None] - self._own()
+        return apart, half, scale, half > _NARROW * scale
+
+    def _tolerance(self) -> Float[Array, ""]:
+        return _TOLERANCE * jnp.maximum(self.high - self.low, jnp.abs(self.atoms).max())
+
+    def _own(self) -> Float[Array, "... k"]:
+        # Points come between the batch and the atoms.
+        return self.atoms[..., None, :]
+
+    def _half(self) -> Float[Array, "..."]:
+        return jnp.zeros_like(self.atoms) if self.half_width is None else self.half_width
+
+    def _sum(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.sum(self.mass[..., None, :] * values, axis=-1)
+
+    def _split_atoms(self) -> tuple[np.ndarray, np.ndarray, "AtomicReturn"]:
+        mass, half = np.asarray(self.mass), np.broadcast_to(self._half(), self.mass.shape)
+        # Learned weights stand for a density; an atom of theirs is one of the grid.
+        shown = (mass >= _SHOWN) & (half <= _NARROW * float(self.sigma))
+        shown &= self.certificate is not None
+        rest = AtomicReturn(
+            jnp.where(shown, 0.0, self.mass), self.atoms, self.sigma, self.half_width,
+            self.coefficients,
+        )  # fmt: skip
+        return np.asarray(self.atoms)[shown], mass[shown], rest
+
+
+def _with(scale: Array, half: Array) -> Array:
+    """The deviation of a normal part that stands for the smoothed uniform one."""
+    return jnp.sqrt(scale**2 + half**2 / 3)
+
+
+def proper_mass(
+    weights: Float[Array, "*batch k"], atoms: Float[Array, "*own k"]
+) -> Float[Array, "*batch k"]:
+    """Masses from signed weights of sum 1, with their mean where masses can have it.
+
+    The least monotone CDF above that of the weights has a lower mean, the greatest one below it a higher
+    mean: the masses are the mixture of the two that keeps the mean.
+    """
+    total = jnp.cumsum(weights, axis=-1)
+    above = jax.lax.cummax(total, axis=total.ndim - 1)
+    below = jax.lax.cummin(total, axis=total.ndim - 1, reverse=True)
+    lower, higher = (
+        jnp.diff(jnp.clip(cdf, 0, 1).at[..., -1].set(1.0), axis=-1, prepend=0.0)
+        for cdf in (above, below)
+    )
+    mean, least, greatest = (jnp.sum(m * atoms, axis=-1) for m in (weights, lower, higher))
+    room = greatest - least
+    share = jnp.where(room > 0, (mean - least) / jnp.where(room > 0, room, 1), 0.5)
+    share = jnp.clip(share, 0, 1)[..., None]
+    return (1 - share) * lower + share * higher
