@@ -15,6 +15,7 @@ import msgspec
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.paper.claims import Claim
+from bellman_diffusion.paper.workers import run_parallel
 from bellman_diffusion.render.page import Section
 from bellman_diffusion.training import NoProgress, Progress, RichProgress
 
@@ -51,6 +52,10 @@ class Options:
     """What every experiment can be run with."""
 
     seed: int = option(0, "Seed of all randomness.", min=0, max=2**31 - 1)
+
+    def chosen(self, name: str, known: Collection[str]) -> list[str]:
+        """The names in an option that takes several, separated by commas."""
+        return chosen(f"--{name}", getattr(self, name), known)
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,10 @@ class Workplace:
     ) -> Progress:
         """A progress bar on stderr, or none."""
         return NoProgress() if self.quiet else RichProgress(title, shown, rate)
+
+    def run_parallel(self, title: str, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The results of independent tasks, with a bar."""
+        return run_parallel(tasks, n_workers=self.n_workers, progress=self.bar(title, ()))
 
 
 S = TypeVar("S", bound=Summary)

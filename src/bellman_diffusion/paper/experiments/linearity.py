@@ -19,7 +19,7 @@ from jaxtyping import Float
 from scipy.ndimage import gaussian_filter1d
 from scipy.stats import norm
 
-from bellman_diffusion.paper.claims import Claim, Finding
+from bellman_diffusion.paper.claims import Finding, claim, reproduced
 from bellman_diffusion.paper.experiment import Experiment, Options, Summary, Workplace
 from bellman_diffusion.paper.lake import GAMMA, SIGMA, lake_chain
 from bellman_diffusion.render.figure import COLOURS, EXACT_STYLE, new_figure, save_figure
@@ -218,11 +218,7 @@ def sections(summary: LinearitySummary, figures: Path) -> list[Section]:
         "One backup of each kind of model in the worst state, and the mean W1 over all states as "
         "backups continue.",
     )
-    return [Section("Bias of one-step updates", text, _table(summary), [picture])]
-
-
-def _table(summary: LinearitySummary) -> Table:
-    """The error after one, ten and all backups."""
+    # The error after one, ten and all backups.
     rows = []
     for name, curve in summary.curves.items():
         mean, worst = curve.w1_mean, curve.w1_worst
@@ -231,19 +227,30 @@ def _table(summary: LinearitySummary) -> Table:
     n = len(next(iter(summary.curves.values())).w1_mean)
     header = ("what is averaged", "worst W1 after 1", f"after {n}", "mean W1 after 1", "after 10",
               f"after {n}", "least mass")  # fmt: skip
-    return Table(header, rows, n_names=1)
+    return [Section("Bias of one-step updates", text, Table(header, rows, n_names=1), [picture])]
 
 
+@claim(
+    "Abstract, Section 2",
+    "Means of densities and gradients over transitions are those of the Bellman equation; "
+    "means of energies, log-densities and scores are not",
+    "argued",
+)
 def _only_fields_are_linear(summary: LinearitySummary) -> Finding:
     fields, others = summary.first_backup()
     return Finding(
         f"W1 {fields:.0e} against {min(others):.2f}",
-        "reproduced" if fields < 1e-3 and min(others) > 0.1 else "not reproduced",
+        reproduced(fields < 1e-3 and min(others) > 0.1),
         f"After one exact backup from the exact distributions the fields are off by {fields:.1g}, "
         f"energies, scores and log-densities by {min(others):.2f} or more.",
     )
 
 
+@claim(
+    "Introduction",
+    "p_z(x) is the mean of p_z'((x − r)/γ), and its gradient that of ∇p_z'((x − r)/γ)/γ",
+    "stated",
+)
 def _backup_constants(summary: LinearitySummary) -> Finding:
     """Known without a run: a density that is stretched by γ must be lowered by it."""
     del summary
@@ -266,19 +273,5 @@ EXPERIMENT = Experiment(
     sections=sections,
     order=10,
     page="planning",
-    claims=(
-        Claim(
-            "Abstract, Section 2",
-            "Means of densities and gradients over transitions are those of the Bellman equation; "
-            "means of energies, log-densities and scores are not",
-            "argued",
-            _only_fields_are_linear,
-        ),
-        Claim(
-            "Introduction",
-            "p_z(x) is the mean of p_z'((x − r)/γ), and its gradient that of ∇p_z'((x − r)/γ)/γ",
-            "stated",
-            _backup_constants,
-        ),
-    ),
+    claims=(_only_fields_are_linear, _backup_constants),
 )
