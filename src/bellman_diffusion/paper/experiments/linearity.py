@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from jaxtyping import Float
+from scipy.integrate import cumulative_trapezoid
 from scipy.ndimage import gaussian_filter1d
 from scipy.stats import norm
 
@@ -56,45 +57,35 @@ class LinearitySummary(Summary):
     def first_backup(self) -> tuple[float, list[float]]:
         """The worst W1 after one exact backup: of the fields, and of the other kinds of models."""
         exact = {n: c.w1_worst[0] for n, c in self.curves.items() if "exact" in n}
-        fields = [w1 for name, w1 in exact.items() if "fields" in name]
-        return fields[0], [w1 for name, w1 in exact.items() if "fields" not in name]
+        (fields,) = [w1 for name, w1 in exact.items() if "fields" in name]
+        return fields, [w1 for name, w1 in exact.items() if "fields" not in name]
 
 
-def _log(density: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(density, _TINY))
+Average = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-def _mean_density(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    return weights @ branches
+def _log_mean(branches: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return weights @ np.log(np.maximum(branches, _TINY))
 
 
-def _mean_energy(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """The density whose energy is the mean of the energies; its constant is known: normalised."""
-    energy = -(weights @ _log(branches))
-    density = np.exp(-(energy - energy.min()))
+def _normalised(log_density: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    density = np.exp(log_density - log_density.max())
     return density / np.trapezoid(density, grid)
 
 
 def _mean_score(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """The density whose score is the mean of the scores."""
-    score = weights @ np.gradient(_log(branches), grid, axis=1)
-    steps = (score[1:] + score[:-1]) / 2 * np.diff(grid)
-    log_density = np.concatenate([[0.0], np.cumsum(steps)])
-    density = np.exp(log_density - log_density.max())
-    return density / np.trapezoid(density, grid)
+    score = np.gradient(_log_mean(branches, weights), grid)
+    return _normalised(cumulative_trapezoid(score, grid, initial=0), grid)
 
 
-def _mean_log_density(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """A flow's log-density regressed to the mean of log-densities: its mass is then not 1."""
-    return np.exp(weights @ _log(branches))
-
-
-Average = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+# The constant of a mean energy is known: its density is normalised. A flow's log-density is regressed
+# to the mean of log-densities: its mass is then not 1.
 OPERATORS: dict[str, Average] = {
-    FIELDS: _mean_density,
-    "energy (EBM)": _mean_energy,
+    FIELDS: lambda branches, weights, grid: weights @ branches,
+    "energy (EBM)": lambda branches, weights, grid: _normalised(_log_mean(branches, weights), grid),
     "score (diffusion)": _mean_score,
-    "log-density (flow)": _mean_log_density,
+    "log-density (flow)": lambda branches, weights, grid: np.exp(_log_mean(branches, weights)),
 }
 
 
@@ -157,14 +148,7 @@ def _sampled(chain: Chain, n: int, rng: np.random.Generator) -> Chain:
         rows = np.flatnonzero(chain.state == state)
         p = chain.probability[rows]
         probability[rows] = rng.multinomial(n, p / p.sum()) / n
-    seen = probability > 0
-    return chain._replace(
-        state=chain.state[seen],
-        probability=probability[seen],
-        next_state=chain.next_state[seen],
-        reward=chain.reward[seen],
-        done=chain.done[seen],
-    )
+    return chain._replace(probability=probability)
 
 
 def _w1(densities: Densities, exact: Densities, grid: np.ndarray) -> np.ndarray:
@@ -193,14 +177,14 @@ def _draw(
     learned = summary.curves[f"{FIELDS}, learned"].w1_mean
     steps = np.arange(1, len(learned) + 1)
     right.plot(steps, learned, color=COLOURS[0], alpha=0.5, label="fields, learned from samples")
-    left.set(xlim=(-0.2, 1.2), xlabel="return", ylabel="density")
-    left.set_title(f"State {state} after one backup (three wrong densities coincide)")
+    title = f"State {state} after one backup (three wrong densities coincide)"
+    left.set(xlim=(-0.2, 1.2), xlabel="return", ylabel="density", title=title)
     right.set(yscale="log", xlabel="backups", ylabel="mean W1 over states")
     right.set_title("Distance from the exact distributions")
     places: tuple[Any, ...] = ((left, "outside lower left"), (right, "outside lower right"))
     for axes, place in places:
-        lines, names = axes.get_legend_handles_labels()
-        figure.legend(lines, names, loc=place, ncols=2, frameon=False, fontsize=8)
+        named = axes.get_legend_handles_labels()
+        figure.legend(*named, loc=place, ncols=2, frameon=False, fontsize=8)
     save_figure(figure, path)
 
 
