@@ -70,6 +70,9 @@ class SeededOptions(Options):
         return range(self.seed, self.seed + self.seeds)
 
 
+K = TypeVar("K")
+
+
 @dataclass(frozen=True)
 class Workplace:
     """Where a run writes, and whether it shows its progress."""
@@ -95,9 +98,12 @@ class Workplace:
         """A progress bar on stderr, or none."""
         return NoProgress() if self.quiet else RichProgress(title, shown, rate)
 
-    def run_parallel(self, title: str, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    def run_parallel(self, title: str, tasks: Mapping[K, Callable[[], Any]]) -> dict[K, Any]:
         """The results of independent tasks, with a bar."""
-        return run_parallel(tasks, n_workers=self.n_workers, progress=self.bar(title, ()))
+        found = run_parallel(
+            [*tasks.values()], n_workers=self.n_workers, progress=self.bar(title, ())
+        )
+        return dict(zip(tasks, found, strict=True))
 
 
 S = TypeVar("S", bound=Summary)

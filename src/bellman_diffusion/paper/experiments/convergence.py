@@ -59,15 +59,6 @@ class Target(NamedTuple):
         return norm.pdf(dynamics.x, self.low + place * self.extent, 0.1 * self.extent)
 
 
-def _mixture(x: np.ndarray) -> np.ndarray:
-    return 0.5 * (norm.pdf(x, -2, 0.6) + norm.pdf(x, 2, 0.6))
-
-
-def _mixture_gradient(x: np.ndarray) -> np.ndarray:
-    parts = [-(x - m) / 0.36 * norm.pdf(x, m, 0.6) for m in (-2, 2)]
-    return 0.5 * (parts[0] + parts[1])
-
-
 TARGETS = {
     "uniform": Target(
         "uniform on [−1, 1]", -1.0, 1.0, lambda x: np.full_like(x, 0.5), np.zeros_like
@@ -80,7 +71,13 @@ TARGETS = {
         lambda x: -0.45 * np.pi * np.sin(np.pi * x),
     ),
     "normal": Target("standard normal", -6.0, 6.0, norm.pdf, lambda x: -x * norm.pdf(x)),
-    "mixture": Target("two normals at ±2, deviation 0.6", -5.0, 5.0, _mixture, _mixture_gradient),
+    "mixture": Target(
+        "two normals at ±2, deviation 0.6",
+        -5.0,
+        5.0,
+        lambda x: np.mean([norm.pdf(x, m, 0.6) for m in (-2, 2)], axis=0),
+        lambda x: np.mean([-(x - m) / 0.36 * norm.pdf(x, m, 0.6) for m in (-2, 2)], axis=0),
+    ),
 }
 
 

@@ -106,7 +106,8 @@ def run(options: Options, work: Workplace) -> LinearitySummary:
                 current, mass = _backup(weights, current, grid, average)
                 if kind == "exact":
                     first.setdefault(name, current)
-                w1 = _w1(current, exact, grid)
+                gap = np.cumsum(current - exact, axis=1) * (grid[1] - grid[0])
+                w1 = np.trapezoid(np.abs(gap), grid, axis=1)
                 curve.w1_worst.append(float(w1.max()))
                 curve.w1_mean.append(float(w1.mean()))
                 curve.least_mass = min(curve.least_mass, float(mass.min()))
@@ -149,11 +150,6 @@ def _sampled(chain: Chain, n: int, rng: np.random.Generator) -> Chain:
         p = chain.probability[rows]
         probability[rows] = rng.multinomial(n, p / p.sum()) / n
     return chain._replace(probability=probability)
-
-
-def _w1(densities: Densities, exact: Densities, grid: np.ndarray) -> np.ndarray:
-    gap = np.cumsum(densities - exact, axis=1) * (grid[1] - grid[0])
-    return np.trapezoid(np.abs(gap), grid, axis=1)
 
 
 def _draw(

@@ -78,17 +78,15 @@ def run(
     """Run what is missing, one process a core."""
     settings = settings or TabularSettings(max_iter=options.max_iter)
     seeds, tables = list(options.all_seeds), options.chosen("tables", CASES)
-    pairs = [
-        (name, model)
+    tasks = {
+        (name, model): partial(run_model, work.cells, name, model, seeds, settings)
         for model in options.chosen("models", MODELS)
         for name in tables
         if model in MAIN_MODELS or CASES[name].in_paper
-    ]
-    tasks = [partial(run_model, work.cells, *pair, seeds, settings) for pair in pairs]
+    }
     found: dict[str, dict[str, TableRow]] = {name: {} for name in tables}
-    cells = work.run_parallel("models on tables", tasks)
-    for (name, model), per_seed in zip(pairs, cells, strict=True):
-        found[name][model] = TableRow.of(per_seed)
+    for (name, model), cells in work.run_parallel("models on tables", tasks).items():
+        found[name][model] = TableRow.of(cells)
     summary = TabularSummary(seeds=seeds, tables=found)
     _draw(work.figures / "tabular.png", summary)
     return summary
@@ -161,30 +159,21 @@ written* is one seed.
 def _table(summary: TabularSummary) -> Table:
     header = ("table", "model", "W1", "floor", "W1 / floor", "MMD² (10⁻³)", "floor",
               "nearer to training rows", "paper: W, MMD (10⁻³)")  # fmt: skip
-    rows = [
-        _row(name, model, rows[model])
-        for name, rows in summary.cases().items()
-        for model in MODELS
-        if model in rows
-    ]
+    rows = []
+    for name, models in summary.cases().items():
+        case, paper = CASES[name], CASES[name].table.paper
+        own = f"{paper.bellman_w:.3f}, {paper.bellman_mmd:.2f}"
+        published = {"stabilised": own, "paper": own}
+        published["ddpm"] = f"{paper.ddpm_w:.3f}, {paper.ddpm_mmd:.2f}"
+        for model in [model for model in MODELS if model in models]:
+            row, figures = models[model], [""] * 5
+            if row.w1 is not None:
+                share = f"{row.dcr_share:.3f}" + (" (copies)" if copies(name, row) else "")
+                floors = (f"{row.w1_floor:.3f}", f"{row.w1_over_floor:.3f}")
+                figures = [*floors, row.shown("mmd", ".2f"), f"{row.mmd_floor:.2f}", share]
+            theirs = published.get(model, "") if case.in_paper else ""
+            rows.append((case.title, _TITLES[model], row.shown("w1", ".3f"), *figures, theirs))
     return Table(header, rows)
-
-
-def _row(name: str, model: str, row: TableRow) -> tuple[str, ...]:
-    paper = CASES[name].table.paper
-    own = f"{paper.bellman_w:.3f}, {paper.bellman_mmd:.2f}"
-    published = {
-        "ddpm": f"{paper.ddpm_w:.3f}, {paper.ddpm_mmd:.2f}",
-        "stabilised": own,
-        "paper": own,
-    }
-    figures = [""] * 5
-    if row.w1 is not None:
-        share = f"{row.dcr_share:.3f}" + (" (copies)" if copies(name, row) else "")
-        floors = (f"{row.w1_floor:.3f}", f"{row.w1_over_floor:.3f}")
-        figures = [*floors, row.shown("mmd", ".2f"), f"{row.mmd_floor:.2f}", share]
-    theirs = published.get(model, "") if CASES[name].in_paper else ""
-    return CASES[name].title, _TITLES[model], row.shown("w1", ".3f"), *figures, theirs
 
 
 def _verdict(summary: TabularSummary) -> str:

@@ -91,8 +91,8 @@ def run(options: ToyOptions, work: Workplace, settings: ToySettings | None = Non
     settings = settings or ToySettings(max_iter=options.max_iter)
     models, seeds = options.chosen("models", MODELS), options.all_seeds
     cells = [Cell(toy, model, seed) for toy in TOY_SETS for model in models for seed in seeds]
-    tasks = [partial(load_cell, cell, settings, work.cells) for cell in cells]
-    found = dict(zip(cells, work.run_parallel("models on sets", tasks), strict=True))
+    tasks = {cell: partial(load_cell, cell, settings, work.cells) for cell in cells}
+    found = work.run_parallel("models on sets", tasks)
     sets: dict[str, SetRow] = {}
     for toy in TOY_SETS:
         per_seed = {m: [found[Cell(toy, m, seed)] for seed in seeds] for m in models}
@@ -186,25 +186,23 @@ def toy_table(summary: ToySummary) -> Table:
     header = ("set", "model", "W1", "floor", "W1 / floor", "error of p", "error of ∇p",
               "mode weights", "in gaps", "lost", "seconds")  # fmt: skip
     rows = [
-        _row(toy, model, row) for toy in TOY_SETS for model, row in summary.of(toy).models().items()
+        (
+            toy.title,
+            model,
+            shown(row, "w1", ".3f") or "not finite",
+            f"{row.w1_floor:.4g}",
+            "" if row.w1 is None else f"{row.w1 / row.w1_floor:.3g}",
+            shown(row, "scalar_error", ".3f"),
+            shown(row, "gradient_error", ".3f"),
+            " ".join(f"{w:.3f}" for w in row.weights or []),
+            "" if row.gap_share is None else f"{row.gap_share:.3f}",
+            f"{row.lost:.3f}",
+            f"{row.seconds:.1f}",
+        )
+        for toy in TOY_SETS
+        for model, row in summary.of(toy).models().items()
     ]
     return Table(header, rows)
-
-
-def _row(toy: ToySet, model: str, row: ToyRow) -> tuple[str, ...]:
-    return (
-        toy.title,
-        model,
-        shown(row, "w1", ".3f") or "not finite",
-        f"{row.w1_floor:.4g}",
-        "" if row.w1 is None else f"{row.w1 / row.w1_floor:.3g}",
-        shown(row, "scalar_error", ".3f"),
-        shown(row, "gradient_error", ".3f"),
-        " ".join(f"{w:.3f}" for w in row.weights or []),
-        "" if row.gap_share is None else f"{row.gap_share:.3f}",
-        f"{row.lost:.3f}",
-        f"{row.seconds:.1f}",
-    )
 
 
 def _learns(toy: str, text: str, paper_says: str) -> Claim[ToySummary]:
