@@ -23,6 +23,7 @@ from bellman_diffusion.metrics.aggregate import (
 from bellman_diffusion.paper import agent_cells
 from bellman_diffusion.paper.agent_cells import LearningCurve, acting
 from bellman_diffusion.paper.experiment import Workplace
+from bellman_diffusion.render.page import with_error
 
 ALGORITHMS = ("bellman", "bellman-paper", "c51", "qr-dqn")
 SETTINGS = ("plain", "best")
@@ -168,6 +169,13 @@ class CartRow(msgspec.Struct, kw_only=True):
     def known_relapses(self) -> list[float]:
         """Of the seeds that got there."""
         return [share for share in self.per_seed.relapses if share is not None]
+
+    def shown(self, name: str, form: str) -> str:
+        """The mean of a figure with its standard error over the seeds that have it."""
+        mean, values = getattr(self, name), getattr(self.per_seed, name)
+        if mean is None:
+            return "–"
+        return with_error(mean, [value for value in values if value is not None], form)
 
     def speed_up(self, c51: "CartRow", criterion: str = "first_solved") -> SpeedUp:
         """By the steps to a solved cart-pole; seeds that never got there count as infinite."""

@@ -58,9 +58,14 @@ class MissingFigureError(Exception):
 
 def known(value: Any, name: str) -> Any:
     """A figure that a thinned run may lack."""
-    if value is None:
-        raise MissingFigureError(name)
+    require(value is not None, name)
     return value
+
+
+def require(there: bool, name: str) -> None:
+    """Raise where a thinned run does not have this."""
+    if not there:
+        raise MissingFigureError(name)
 
 
 class LedgerRow(NamedTuple):

@@ -25,26 +25,11 @@ from bellman_diffusion.paper.cartpole_cells import (
     SpeedUp,
     load_or_train,
 )
-from bellman_diffusion.paper.claims import (
-    ACCURATE,
-    Finding,
-    MissingFigureError,
-    claim,
-    known,
-    reproduced,
-)
+from bellman_diffusion.paper.claims import ACCURATE, Finding, claim, known, reproduced, require
 from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
 from bellman_diffusion.render.curves import draw_curves
 from bellman_diffusion.render.figure import COLOURS, new_figure, save_figure
-from bellman_diffusion.render.page import (
-    Picture,
-    Section,
-    Table,
-    bullets,
-    counted,
-    shown_share,
-    with_error,
-)
+from bellman_diffusion.render.page import Picture, Section, Table, bullets, counted, shown_share
 
 OURS, C51, PAPER = "bellman", "c51", "bellman-paper"
 # Errors beyond are told by their order of magnitude alone.
@@ -209,23 +194,15 @@ def _table(summary: CartPoleSummary) -> Table:
     rows = []
     for setting in SETTINGS:
         for algo, row in summary.rows(setting).items():
-            seeds, (low, high) = row.per_seed, row.iqm_interval
-            fields = [
-                with_error(value, values, ".2f" if value < _MANY else ".0e")
-                for value, values in (
-                    (row.scalar_error, seeds.scalar_error),
-                    (row.gradient_error, seeds.gradient_error),
-                )
-            ]
+            low, high = row.iqm_interval
             figures = (
                 _shown_steps(row.median_steps),
                 _shown_steps(row.worst_steps),
-                "–"
-                if row.relapses is None
-                else with_error(row.relapses, row.known_relapses, ".1%"),
+                row.shown("relapses", ".1%"),
                 f"{row.iqm:.0f} ({low:.0f}–{high:.0f})",
-                with_error(row.return_w1, seeds.return_w1, ".1%"),
-                *fields,
+                row.shown("return_w1", ".1%"),
+                row.shown("scalar_error", ".2f" if row.scalar_error < _MANY else ".0e"),
+                row.shown("gradient_error", ".2f" if row.gradient_error < _MANY else ".0e"),
                 "–" if row.seconds is None else f"{row.seconds:.0f}",
             )
             rows.append((setting, algo, *figures))
@@ -260,8 +237,7 @@ def _is_near(row: CartRow) -> bool:
 @claim("Abstract, Section 5.3", "Learns faster than C51", "1.5 ×")
 def _faster(summary: CartPoleSummary) -> Finding:
     """By 1.5 or more in one setting, significantly, and slower in none."""
-    if len(summary.seeds) < _LEAST_SEEDS:
-        raise MissingFigureError(f"{_LEAST_SEEDS} seeds")
+    require(len(summary.seeds) >= _LEAST_SEEDS, f"{_LEAST_SEEDS} seeds")
 
     def gains(algo: str, criterion: str = "first_solved") -> dict[str, SpeedUp]:
         return {s: summary.row(s, algo).speed_up(summary.row(s, C51), criterion) for s in SETTINGS}
@@ -270,7 +246,14 @@ def _faster(summary: CartPoleSummary) -> Finding:
     faster = any(g.low > 1 and g.ratio >= _FASTER for g in ours.values())
     faster = faster and all(g.high >= 1 for g in ours.values())
     paper_too = any(g.low > 1 for g in gains(PAPER).values())
-    medians = [f"{setting}: {_medians(summary.rows(setting))}" for setting in SETTINGS]
+    names = {"ours": OURS, "C51": C51, "QR-DQN": "qr-dqn", "the paper's two networks": PAPER}
+    medians = []
+    for setting in SETTINGS:
+        rows = [(said, summary.rows(setting).get(name)) for said, name in names.items()]
+        steps = [
+            f"{said} {_shown_steps(row.median_steps)}" for said, row in rows if row is not None
+        ]
+        medians.append(f"{setting}: {', '.join(steps)}")
     return Finding(
         _by_setting(ours),
         reproduced(faster, paper_too),
@@ -282,15 +265,6 @@ def _faster(summary: CartPoleSummary) -> Finding:
 
 def _by_setting(gains: Mapping[str, SpeedUp]) -> str:
     return "; ".join(f"{setting} settings: {gain}" for setting, gain in gains.items())
-
-
-def _medians(rows: Mapping[str, CartRow]) -> str:
-    names = {"ours": OURS, "C51": C51, "QR-DQN": "qr-dqn", "the paper's two networks": PAPER}
-    return ", ".join(
-        f"{said} {_shown_steps(rows[name].median_steps)}"
-        for said, name in names.items()
-        if name in rows
-    )
 
 
 @claim("Section 5.3", "and more stably", "by eye")

@@ -63,11 +63,6 @@ class MnistOptions(SeededOptions):
         3000, "Training steps of the classifier that evaluates the images.", min=1
     )
 
-    def settings(self) -> "MnistSettings":
-        """With these steps."""
-        images = ImageSettings(vae_steps=self.vae_steps, latent_steps=self.latent_steps)
-        return MnistSettings(images, self.classifier_steps)
-
 
 @dataclass(frozen=True)
 class MnistSettings:
@@ -115,8 +110,9 @@ def run(
     options: MnistOptions, work: Workplace, settings: MnistSettings | None = None
 ) -> MnistSummary:
     """Run what is missing."""
-    settings, seeds = settings or options.settings(), list(options.all_seeds)
-    start = time.perf_counter()
+    start, seeds = time.perf_counter(), list(options.all_seeds)
+    images = ImageSettings(vae_steps=options.vae_steps, latent_steps=options.latent_steps)
+    settings = settings or MnistSettings(images, options.classifier_steps)
     _, classifier = train_parts(work, settings)
     tasks = {
         (model, seed): partial(run_model, replace(work, quiet=True), model, seed, settings)
