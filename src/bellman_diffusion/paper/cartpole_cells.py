@@ -65,12 +65,10 @@ _BEST: dict[str, Any] = {
     "ema_decay": 0.995,
 }
 _BEST_MODEL: dict[str, dict[str, Any]] = {
-    "bellman": {},
     # More updates and more steps cost much and do not help it; a rate that falls and a full replay do.
     "bellman-paper": _PLAIN
     | _PLAIN_MODEL["bellman-paper"]
     | {"normalise": True, "learning_rate_end": 0.0, "replay": 100_000, "ema_decay": 0.995},
-    "c51": {},
     "qr-dqn": {"learning_rate": 1e-3},
 }
 
@@ -195,7 +193,7 @@ class CartRow(msgspec.Struct, kw_only=True):
 
 def cartpole_config(setting: str, algo: str, steps: int) -> AgentConfig:
     """The settings of one cell of the comparison."""
-    base = _PLAIN | _PLAIN_MODEL[algo] if setting == "plain" else _BEST | _BEST_MODEL[algo]
+    base = _PLAIN | _PLAIN_MODEL[algo] if setting == "plain" else _BEST | _BEST_MODEL.get(algo, {})
     return AgentConfig(**(_COMMON | base | {"algo": algo, "steps": steps}))
 
 

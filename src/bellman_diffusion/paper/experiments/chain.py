@@ -111,9 +111,8 @@ class _Maze:
         self.exact = atoms_at_the_end(self.chain, self.gamma).cdf(self.x, SIGMA)
         basis = GaussianBasis.on_interval(0, 1, _N_BASIS, SIGMA)
         self.projection = BasisProjection(basis)
-        self.smooth = norm.cdf((self.x[None] - basis.centres) / SIGMA)
-        places = np.arange(_BINS + 1) / _BINS
-        self.bin_smooth = norm.cdf((self.x[None] - places[:, None]) / SIGMA)
+        self.smooth = norm.cdf(self.x, basis.centres, SIGMA)
+        self.bin_smooth = norm.cdf(self.x, np.arange(_BINS + 1)[:, None] / _BINS, SIGMA)
 
     def steps_needed(self, way: str) -> float:
         """The least samples of each block that meet the bar, in environment steps."""
