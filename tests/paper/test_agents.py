@@ -2,6 +2,7 @@
 
 import pytest
 
+from bellman_diffusion.paper import agent_cells
 from bellman_diffusion.paper.experiments import agents
 from bellman_diffusion.paper.experiments.agents import CASES, AgentsOptions
 from tests.paper.helpers import report_of, workplace
@@ -29,5 +30,5 @@ def test_every_agent_has_its_figures_and_is_trained_once(tiny, tmp_path, monkeyp
     # The header and three agents; the header and two seeds of two.
     assert page.count("<tr>") == 4 + 5
     # What is there is not made again.
-    monkeypatch.setattr(agents, "train_agents", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(agent_cells, "train_agents", lambda *_, **__: pytest.fail("trained again"))
     assert agents.run(options, workplace(tmp_path)) == summary

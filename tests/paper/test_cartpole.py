@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
-from bellman_diffusion.paper import cartpole_cells
+from bellman_diffusion.paper import agent_cells, cartpole_cells
 from bellman_diffusion.paper.cartpole_cells import (
     ALGORITHMS,
     SETTINGS,
@@ -17,12 +17,7 @@ from bellman_diffusion.paper.cartpole_cells import (
 )
 from bellman_diffusion.paper.experiment import Workplace
 from bellman_diffusion.paper.experiments import cartpole
-from bellman_diffusion.paper.experiments.cartpole import (
-    CartPoleOptions,
-    CartPoleSummary,
-    speed_up,
-    stability_gain,
-)
+from bellman_diffusion.paper.experiments.cartpole import CartPoleOptions, CartPoleSummary
 from bellman_diffusion.training import NoProgress
 from tests.paper.helpers import report_of, workplace
 
@@ -49,9 +44,7 @@ def test_the_comparison_gives_every_figure_and_keeps_what_is_made(tiny, tmp_path
     page = report_of("cartpole", summary, tmp_path)
     assert page.count("data:image/png") == 2
     assert "the median seed never lasts at 475, C51&#39;s never" in page
-    monkeypatch.setattr(
-        cartpole_cells, "train_agents", lambda *_, **__: pytest.fail("trained again")
-    )
+    monkeypatch.setattr(agent_cells, "train_agents", lambda *_, **__: pytest.fail("trained again"))
     assert cartpole.run(options, workplace(tmp_path)) == summary
 
 
@@ -156,21 +149,21 @@ def test_the_text_counts_steps_and_says_what_is_not_significant():
 def test_seeds_that_never_get_there_are_said_in_words():
     ours, never = row_of([10_000.0] * 4, []), row_of([None] * 4, [])
     some = row_of([10_000.0, 20_000.0, 30_000.0, None, None], [])
-    assert str(speed_up(ours, never)) == "C51's median seed never gets there"
-    assert str(speed_up(never, ours)) == "only C51's gets there"
-    assert str(speed_up(never, never)) == "neither median seed gets there"
+    assert str(ours.speed_up(never)) == "C51's median seed never gets there"
+    assert str(never.speed_up(ours)) == "only C51's gets there"
+    assert str(never.speed_up(never)) == "neither median seed gets there"
     other = row_of([5_000.0, 6_000.0, None, None, None], [])
-    assert "not significant" in str(speed_up(some, other))
+    assert "not significant" in str(some.speed_up(other))
 
 
 def test_stability_has_the_interval_of_a_difference():
     """Welch's, as scipy has it; seeds that never got there have no relapses."""
     ours, other = [0.0, 0.1, 0.2, 0.1, None], [0.2, 0.3, 0.5, 0.2]
-    found = stability_gain(row_of([1.0] * 5, ours), row_of([1.0] * 4, other))
+    found = row_of([1.0] * 5, ours).stability_gain(row_of([1.0] * 4, other))
     assert found.mean == pytest.approx(0.2)
     exact = ttest_ind(other, ours[:4], equal_var=False)
     low, high = exact.confidence_interval(0.95)
     assert (found.mean - found.margin, found.mean + found.margin) == pytest.approx((low, high))
     assert found.is_clear == (exact.pvalue < 0.05)
     assert "20.0 ±" in cartpole.shown_stability(found)
-    assert stability_gain(row_of([1.0], [0.0]), row_of([1.0], [0.5])) is None
+    assert row_of([1.0], [0.0]).stability_gain(row_of([1.0], [0.5])) is None

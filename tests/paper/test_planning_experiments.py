@@ -5,14 +5,7 @@ import pytest
 
 from bellman_diffusion.paper.experiment import Options, SeededOptions
 from bellman_diffusion.paper.experiments import chain, frozenlake, linearity, planning, treasure
-from bellman_diffusion.paper.experiments.chain import (
-    FRESH,
-    ONE_STEP,
-    WAYS,
-    ChainOptions,
-    ChainSettings,
-    maze,
-)
+from bellman_diffusion.paper.experiments.chain import FRESH, ONE_STEP, WAYS, ChainOptions, maze
 from bellman_diffusion.paper.experiments.frozenlake import trajectory
 from bellman_diffusion.paper.experiments.planning import PlanningSettings
 from bellman_diffusion.paper.experiments.treasure import GAMMA, treasure_grid
@@ -36,8 +29,7 @@ def test_only_the_fields_are_backed_up_without_bias(tmp_path, monkeypatch):
 
 
 def test_fresh_trajectories_cost_more_and_more_than_one_step_updates(tmp_path):
-    settings = ChainSettings(n_seeds=2)
-    summary = chain.run(ChainOptions(largest=32), workplace(tmp_path), settings)
+    summary = chain.run(ChainOptions(largest=32), workplace(tmp_path), n_seeds=2)
     assert summary.exponent[FRESH] > summary.exponent[ONE_STEP]
     assert set(summary.steps) == set(WAYS)
     assert "N^" in report_of("chain", summary, tmp_path)
@@ -108,7 +100,7 @@ def test_the_maze_compares_exact_and_learned_methods(tmp_path, monkeypatch):
 
 
 def test_a_stopped_experiment_continues_with_what_is_missing(tmp_path, monkeypatch):
-    settings, options = ChainSettings(n_seeds=1), ChainOptions(largest=16)
-    first = chain.run(options, workplace(tmp_path), settings)
+    options = ChainOptions(largest=16)
+    first = chain.run(options, workplace(tmp_path), n_seeds=1)
     monkeypatch.setattr(chain, "_all_ways", lambda *_: pytest.fail("a finished cell ran again"))
-    assert chain.run(options, workplace(tmp_path), settings).steps == first.steps
+    assert chain.run(options, workplace(tmp_path), n_seeds=1).steps == first.steps

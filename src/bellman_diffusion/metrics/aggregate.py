@@ -56,18 +56,6 @@ def difference(above: Sequence[float], below: Sequence[float]) -> Difference:
     return Difference.of(ttest_ind(one, other, equal_var=False), float(mean), float(error))
 
 
-def mean_of(values: Sequence[float | None]) -> float | None:
-    """The mean over seeds; None where a seed has no figure."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
-
-
-def standard_error(values: Sequence[float | None]) -> float | None:
-    """Of a mean over seeds; None where a seed has no figure."""
-    known = [value for value in values if value is not None]
-    return float(sem(known)) if len(known) == len(values) else None
-
-
 def iqm(values: Float[np.ndarray, "*n seeds"]) -> Float[np.ndarray, "*n"]:
     """The mean of the middle half of the seeds."""
     return np.asarray(trim_mean(values, 0.25, axis=-1))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from bellman_diffusion.render.page import Table
@@ -41,15 +42,30 @@ class Claim(Generic[S]):
     finding: Callable[[S], Finding]
 
 
+def claim(place: str, text: str, paper: str) -> Callable[[Callable[[S], Finding]], Claim[S]]:
+    """A decorator: the function below it is how this claim is tested."""
+    return partial(Claim, place, text, paper)
+
+
+def reproduced(found: bool, recipe_too: bool = True) -> Verdict:
+    """Whether we find what the paper says, and whether its recipe as written does so too."""
+    return ("reproduced" if recipe_too else "better") if found else "not reproduced"
+
+
 class MissingFigureError(Exception):
     """A figure that this run did not make."""
 
 
 def known(value: Any, name: str) -> Any:
     """A figure that a thinned run may lack."""
-    if value is None:
-        raise MissingFigureError(name)
+    require(value is not None, name)
     return value
+
+
+def require(there: bool, name: str) -> None:
+    """Raise where a thinned run does not have this."""
+    if not there:
+        raise MissingFigureError(name)
 
 
 class LedgerRow(NamedTuple):

@@ -15,6 +15,7 @@ import msgspec
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.paper.claims import Claim
+from bellman_diffusion.paper.workers import run_parallel
 from bellman_diffusion.render.page import Section
 from bellman_diffusion.training import NoProgress, Progress, RichProgress
 
@@ -52,6 +53,10 @@ class Options:
 
     seed: int = option(0, "Seed of all randomness.", min=0, max=2**31 - 1)
 
+    def chosen(self, name: str, known: Collection[str]) -> list[str]:
+        """The names in an option that takes several, separated by commas."""
+        return chosen(f"--{name}", getattr(self, name), known)
+
 
 @dataclass(frozen=True)
 class SeededOptions(Options):
@@ -63,6 +68,9 @@ class SeededOptions(Options):
     def all_seeds(self) -> range:
         """The seeds of the run."""
         return range(self.seed, self.seed + self.seeds)
+
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,13 @@ class Workplace:
     ) -> Progress:
         """A progress bar on stderr, or none."""
         return NoProgress() if self.quiet else RichProgress(title, shown, rate)
+
+    def run_parallel(self, title: str, tasks: Mapping[K, Callable[[], Any]]) -> dict[K, Any]:
+        """The results of independent tasks, with a bar."""
+        found = run_parallel(
+            [*tasks.values()], n_workers=self.n_workers, progress=self.bar(title, ())
+        )
+        return dict(zip(tasks, found, strict=True))
 
 
 S = TypeVar("S", bound=Summary)

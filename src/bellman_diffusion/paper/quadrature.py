@@ -1,7 +1,6 @@
 """Field divergences and losses of random fields on a mixture in the plane, by quadrature."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -13,6 +12,8 @@ from jaxtyping import Array, Float, Key
 from bellman_diffusion.fields import AbstractField
 
 Density = Callable[[Float[Array, " dim"]], Float[Array, ""]]
+Gradient = Callable[[Float[Array, " dim"]], Float[Array, " dim"]]
+Kernel = Callable[[Float[Array, " dim"], float], Float[Array, ""]]
 _MEANS = np.array([[-1.0, 0.0], [1.0, 0.5]])
 _DEVIATION = 0.6
 _N_BUMPS = 5
@@ -45,20 +46,33 @@ class BumpField(AbstractField):
         return weight @ self.heights, weight @ self.pulls
 
 
-def divergences(other: Density) -> tuple[Array, Array]:
-    """D_grad and D_id between the target and another density."""
-    gradient = _mean(lambda x: jnp.sum((jax.grad(density)(x) - jax.grad(other)(x)) ** 2))
-    return gradient, _mean(lambda x: (density(x) - other(x)) ** 2)
+def field_divergences(s: Density, g: Gradient) -> tuple[Array, Array]:
+    """D_grad = E|∇p − g|² and D_id = E(p − s)², which need the density p of the target."""
+    gradient = _mean(lambda x: jnp.sum((jax.grad(density)(x) - g(x)) ** 2))
+    return gradient, _mean(lambda x: (density(x) - s(x)) ** 2)
 
 
-def moved(x: Float[Array, " dim"], shift: float, variance: float) -> Float[Array, ""]:
-    """The target moved and widened."""
-    return density(x - shift, variance)
+@eqx.filter_jit
+def explicit_losses(field: BumpField) -> tuple[Array, Array]:
+    """The divergences of two fields."""
+    return field_divergences(field.scalar, field.gradient)
 
 
-def mixed(x: Float[Array, " dim"], share: float) -> Float[Array, ""]:
-    """The target mixed with itself moved: p + tδ with δ of mass 0."""
-    return density(x) + share * (density(x - 0.5) - density(x))
+@eqx.filter_jit
+def tractable_losses(
+    field: BumpField, kernel: Kernel, epsilon: float, second: Float[Array, "2 2"]
+) -> tuple[Array, Array]:
+    """Propositions 3.1 and 3.2: E[(v·g)² + vᵀ∇g v κ] and E[s² − 2sκ], κ of variance ε.
+
+    `second` is E[vvᵀ], the identity without slices. With `projected_kernel` these are the boxed losses.
+    """
+
+    def gradient(x):
+        g, jacobian = field.gradient(x), jax.jacfwd(field.gradient)(x)
+        return g @ second @ g + jnp.sum(jacobian * second) * kernel(x, epsilon)
+
+    scalar = _mean(lambda x: field.scalar(x) ** 2 - 2 * field.scalar(x) * kernel(x, epsilon))
+    return _mean(gradient), scalar
 
 
 def density(x: Float[Array, " dim"], variance: Float[Array, ""] | float = 0.0) -> Float[Array, ""]:
@@ -71,61 +85,13 @@ def density(x: Float[Array, " dim"], variance: Float[Array, ""] | float = 0.0) -
 def projected_kernel(x: Float[Array, " dim"], epsilon: float) -> Float[Array, ""]:
     """Mean over Rademacher w of the density of w·(x₂ − x), smoothed by ε: Algorithm 1's p."""
     total = 2 * _DEVIATION**2 + epsilon
-    found = []
-    for w in ((1.0, 1.0), (1.0, -1.0)):
-        gap = (jnp.asarray(_MEANS) - x) @ jnp.asarray(w)
-        found.append(jnp.mean(jnp.exp(-0.5 * gap**2 / total)) / jnp.sqrt(2 * jnp.pi * total))
-    return (found[0] + found[1]) / 2
-
-
-def _grid() -> tuple[Float[Array, "n 2"], float]:
-    axis = jnp.linspace(-_EXTENT, _EXTENT, _N_GRID)
-    points = jnp.stack(jnp.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    return points, (2 * _EXTENT / (_N_GRID - 1)) ** 2
+    gaps = (jnp.asarray(_MEANS) - x) @ jnp.array([[1.0, 1.0], [1.0, -1.0]])
+    return jnp.mean(jnp.exp(-0.5 * gaps**2 / total)) / jnp.sqrt(2 * jnp.pi * total)
 
 
 def _mean(function: Any) -> Float[Array, ""]:
     """E over the target, by the trapezoidal rule, which is exact to rounding for such functions."""
-    points, cell = _grid()
+    axis = jnp.linspace(-_EXTENT, _EXTENT, _N_GRID)
+    points = jnp.stack(jnp.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    cell = (2 * _EXTENT / (_N_GRID - 1)) ** 2
     return jnp.sum(jax.vmap(density)(points) * jax.vmap(function)(points)) * cell
-
-
-@eqx.filter_jit
-def explicit_losses(field: BumpField) -> tuple[Array, Array]:
-    """E|∇p − g|² and E(p − s)², which need the density."""
-    gradient = _mean(lambda x: jnp.sum((jax.grad(density)(x) - field.gradient(x)) ** 2))
-    return gradient, _mean(lambda x: (density(x) - field.scalar(x)) ** 2)
-
-
-@eqx.filter_jit
-def tractable_losses(field: BumpField, epsilon: float) -> tuple[Array, Array]:
-    """Proposition 3.1: E[|g|² + tr ∇g κ] and E[s² − 2sκ], κ of variance ε."""
-    return _with_kernel(field, partial(density, variance=epsilon))
-
-
-@eqx.filter_jit
-def projected_losses(field: BumpField, epsilon: float) -> tuple[Array, Array]:
-    """The same with the kernel on projections, as in the boxed losses."""
-    return _with_kernel(field, partial(projected_kernel, epsilon=epsilon))
-
-
-def _with_kernel(field: BumpField, rho: Any) -> tuple[Array, Array]:
-    def gradient(x):
-        trace = jnp.trace(jax.jacfwd(field.gradient)(x))
-        return jnp.sum(field.gradient(x) ** 2) + trace * rho(x)
-
-    return _mean(gradient), _mean(lambda x: field.scalar(x) ** 2 - 2 * field.scalar(x) * rho(x))
-
-
-@eqx.filter_jit
-def sliced_gradient_loss(
-    field: BumpField, epsilon: float, slices: Float[Array, "slices 2"]
-) -> Float[Array, ""]:
-    """Proposition 3.2: E[(v·g)² + vᵀ∇g v κ], over drawn v."""
-    second = slices.T @ slices / slices.shape[0]
-
-    def gradient(x):
-        g, jacobian = field.gradient(x), jax.jacfwd(field.gradient)(x)
-        return g @ second @ g + jnp.sum(jacobian * second) * density(x, epsilon)
-
-    return _mean(gradient)

@@ -40,19 +40,12 @@ def write_paper_report(
     return write_page(out / "report.html", "Bellman Diffusion: the paper", command, sections)
 
 
-def made_by(run: Run | None) -> str:
-    """The command of a result, and its time."""
-    if run is None:
-        return ""
-    took = "" if run.seconds is None else f", in {shown_time(run.seconds)}"
-    return f"Made by `{run.command}`{took}."
-
-
 def _sections(
     folder: Path, part: Experiment[Any], summary: Any | None, run: Run | None
 ) -> list[Section]:
     if summary is None:
         return [Section(part.title, f"Not run. {(run and run.error) or ''}")]
     claims = ledger_table(ledger(part.claims, part.name, summary))
-    head = Section(part.title, made_by(run), claims)
+    took = f", in {shown_time(run.seconds)}" if run and run.seconds is not None else ""
+    head = Section(part.title, f"Made by `{run.command}`{took}." if run else "", claims)
     return [head, *part.sections(summary, folder / "figures")]

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,10 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
     spent: float = 0.0
     """What a stopped run took so far."""
     error: str | None = None
+
+    def is_like(self, other: "Run") -> bool:
+        """Whether the same command of the same release makes both."""
+        return (self.command, self.version) == (other.command, other.version)
 
 
 def run_experiment(
@@ -61,41 +66,37 @@ def run_paper(
     runs = read_runs(out)
     summaries: dict[str, Any] = {}
     for experiment in [e for e in all_experiments() if e.in_paper]:
-        options = experiment.options_of(quick, shift)
+        options, folder = experiment.options_of(quick, shift), out / experiment.name
         how = Run(command=experiment.command(options), version=version("bellman-diffusion"))
-        folder = out / experiment.name
-        if experiment.name in wanted and not _is_made(experiment, folder, how, runs):
-            work = Workplace(folder, quiet)
-            runs[experiment.name] = _timed(experiment, options, work, how, runs, out)
-        # What a run with other options left, or one that was stopped, is not this one's.
-        if _is_made(experiment, folder, how, runs):
+        known = runs.get(experiment.name)
+        # What a run with other options left is not this one's.
+        if known is not None and known.is_like(how):
+            how = known
+        is_made = how.seconds is not None and experiment.file(folder).exists()
+        if experiment.name in wanted and not is_made:
+            runs[experiment.name] = how = Run(
+                command=how.command, version=how.version, spent=how.spent
+            )
+            try:
+                _time(how, partial(run_experiment, experiment, options, Workplace(folder, quiet)))
+            finally:
+                write_json(out / _RUNS, msgspec.to_builtins(runs))
+        if how.seconds is not None and experiment.file(folder).exists():
             summaries[experiment.name] = read_summary(experiment, folder)
     return summaries, runs
 
 
-def _timed(
-    experiment: Experiment[Any],
-    options: Options,
-    work: Workplace,
-    how: Run,
-    runs: dict[str, Run],
-    out: Path,
-) -> Run:
-    """Run one experiment and note its time; a run that is stopped keeps the time it took."""
-    known = runs.get(experiment.name)
-    before = known.spent if known is not None and _is_same(known, how) else 0.0
+def _time(how: Run, run: Callable[[], Any]) -> None:
+    """Run it and note the time; a run that is stopped keeps the time it took."""
     start = time.perf_counter()
     try:
-        run_experiment(experiment, options, work)
-        how.seconds = before + time.perf_counter() - start
+        run()
+        how.seconds, how.spent = how.spent + time.perf_counter() - start, 0.0
     except BellmanError as error:
         how.error = str(error)
     finally:
         if how.seconds is None:
-            how.spent = before + time.perf_counter() - start
-        all_runs = {**runs, experiment.name: how}
-        write_json(out / _RUNS, msgspec.to_builtins(all_runs))
-    return how
+            how.spent += time.perf_counter() - start
 
 
 def read_runs(out: Path) -> dict[str, Run]:
@@ -104,13 +105,3 @@ def read_runs(out: Path) -> dict[str, Run]:
         return msgspec.convert(json.loads((out / _RUNS).read_text()), dict[str, Run])
     except (OSError, ValueError, msgspec.ValidationError):
         return {}
-
-
-def _is_same(known: Run, how: Run) -> bool:
-    return (known.command, known.version) == (how.command, how.version)
-
-
-def _is_made(experiment: Experiment[Any], folder: Path, how: Run, runs: dict[str, Run]) -> bool:
-    known = runs.get(experiment.name)
-    done = known is not None and _is_same(known, how) and known.seconds is not None
-    return done and experiment.file(folder).exists()

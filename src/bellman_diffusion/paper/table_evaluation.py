@@ -3,23 +3,24 @@
 import math
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float
+from scipy.stats import sem
 
 from bellman_diffusion.errors import BellmanError
 from bellman_diffusion.metrics import closest_record_share, median_bandwidth, mmd2, wasserstein_1
-from bellman_diffusion.metrics.aggregate import mean_of, standard_error
 from bellman_diffusion.paper.cells import load_or_run
+from bellman_diffusion.paper.seeds import means, shown
 from bellman_diffusion.paper.table_models import MODELS, Model, Task
-from bellman_diffusion.paper.uci_cases import CASES, Parts, split
-from bellman_diffusion.render.page import counted, with_error
+from bellman_diffusion.paper.uci_cases import CASES, Parts
+from bellman_diffusion.render.page import counted
 from bellman_diffusion.tables.choice import TransformDistance, choose_transform
 from bellman_diffusion.tables.coding import Transform
 from bellman_diffusion.tables.encoder import TableEncoder
@@ -87,22 +88,21 @@ class TableRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     @classmethod
     def of(cls, cells: list[TableCell]) -> "TableRow":
         """The means of some seeds."""
-        found: dict[str, Any] = {}
-        for name in ("w1", "w1_floor", "mmd", "mmd_floor", "dcr_share", "seconds"):
-            found[name] = mean_of([getattr(cell, name) for cell in cells])
+        found = means(cells)
         for name in ("w1", "mmd"):
+            known = len(cells) > 1 and found[name] is not None
             values = [getattr(cell, name) for cell in cells]
-            found[f"{name}_error"] = standard_error(values) if len(cells) > 1 else None
-        found["w1_over_floor"] = mean_of([cell.ratio for cell in cells])
-        failed = sum(cell.failed is not None for cell in cells)
-        return cls(failed=failed, per_seed=cells, **found)
+            found[f"{name}_error"] = float(sem(values)) if known else None
+        ratios = [cell.ratio for cell in cells if cell.ratio is not None]
+        found["w1_over_floor"] = float(np.mean(ratios)) if len(ratios) == len(cells) else None
+        found["failed"] = sum(cell.failed is not None for cell in cells)
+        return cls(**{name: found[name] for name in cls.__struct_fields__})
 
     def shown(self, metric: str, form: str) -> str:
         """A metric with its standard error, or that there are no rows."""
         if self.w1 is None:
             return f"no rows for {counted(self.failed, 'seed')}"
-        values = [getattr(cell, metric) for cell in self.per_seed]
-        return with_error(getattr(self, metric), values, form)
+        return shown(self, metric, form)
 
 
 def run_cell(
@@ -123,17 +123,16 @@ def run_cell(
     known, fresh = space(parts.training), space(parts.held_out)
     width = median_bandwidth(known)
     rng = np.random.default_rng([seed, 12])
-    figures: dict[str, list[float]] = {"w1": [], "w1_floor": [], "mmd": [], "mmd_floor": []}
+    distances = []
     for part in synthetic:
-        real = fresh[rng.permutation(len(fresh))[:n]]
-        other = known[rng.permutation(len(known))[:n]]
-        figures["w1"].append(wasserstein_1(part, real))
-        figures["w1_floor"].append(wasserstein_1(other, real))
-        figures["mmd"].append(1000 * mmd2(part, real, width))
-        figures["mmd_floor"].append(1000 * mmd2(other, real, width))
-    means: dict[str, Any] = {name: float(np.mean(values)) for name, values in figures.items()}
+        real, other = (rows[rng.permutation(len(rows))[:n]] for rows in (fresh, known))
+        w1 = [wasserstein_1(rows, real) for rows in (part, other)]
+        distances.append([*w1, *(1000 * mmd2(rows, real, width) for rows in (part, other))])
+    w1, w1_floor, mmd, mmd_floor = np.mean(distances, axis=0).tolist()
     dcr = copying(np.concatenate(synthetic), known, fresh, distinct=not schema.is_discrete)
-    return TableCell(**means, dcr_share=dcr, seconds=seconds)
+    return TableCell(
+        w1=w1, w1_floor=w1_floor, mmd=mmd, mmd_floor=mmd_floor, dcr_share=dcr, seconds=seconds
+    )
 
 
 def draw(
@@ -176,11 +175,10 @@ def run_model(
     cells: Path, name: str, model: str, seeds: list[int], settings: TabularSettings
 ) -> list[TableCell]:
     """One model on one table: the figures of every seed."""
-    frame, groups = CASES[name].read()
-    choice = None if model == OURS else _choose(cells, name, model, frame, groups, settings)
+    choice = None if model == OURS else _choose(cells, name, model, settings)
 
     def run_seed(seed: int) -> TableCell:
-        parts = split(frame, groups, seed)
+        parts = CASES[name].split(seed)
         schema = find_schema(parts.training)
         transform = choice or choose_transform(
             parts.learned, parts.validation, schema, seed, table_recipe(schema, parts.learned)
@@ -189,27 +187,16 @@ def run_model(
         return msgspec.structs.replace(cell, transform=transform)
 
     most = _MOST_SEEDS_OF_WHOLE if CASES[name].whole else _MOST_SEEDS.get(model)
-    return [
-        load_or_run(
-            cells / f"{name}-{model}-{seed}.json",
-            {"seed": seed, **asdict(settings)},
-            TableCell,
-            partial(run_seed, seed),
-        )
-        for seed in seeds[:most]
-    ]
+    found = []
+    for seed in seeds[:most]:
+        path, key = cells / f"{name}-{model}-{seed}.json", {"seed": seed, **asdict(settings)}
+        found.append(load_or_run(path, key, TableCell, partial(run_seed, seed)))
+    return found
 
 
-def _choose(
-    cells: Path,
-    name: str,
-    model: str,
-    frame: pd.DataFrame,
-    groups: Int[np.ndarray, " n"],
-    settings: TabularSettings,
-) -> Transform:
+def _choose(cells: Path, name: str, model: str, settings: TabularSettings) -> Transform:
     """The transform whose rows come nearest to the validation rows of a separate split."""
-    parts = split(frame, groups, _CHOICE_SEED)
+    parts = CASES[name].split(_CHOICE_SEED)
     schema = find_schema(parts.training)
     if not schema.heavy_tailed:
         return "plain"
@@ -219,17 +206,14 @@ def _choose(
 
     def try_all() -> dict[str, float | None]:
         distance = TransformDistance(parts.learned, held_out, schema, _CHOICE_SEED)
-        found: dict[str, float | None] = {}
+        found: dict[str, float | None] = dict.fromkeys(_TRIED)
         for transform in _TRIED:
-            try:
+            with suppress(BellmanError):
                 rows = draw(MODELS[model], transform, parts, 4 * len(held_out), _CHOICE_SEED, steps)
-            except BellmanError:
-                found[transform] = None
-            else:
                 found[transform] = distance(rows)
         return found
 
     path = cells / f"{name}-{model}-choice.json"
     found = load_or_run(path, asdict(settings), dict[str, float | None], try_all)
-    distances: dict[str, Any] = {t: np.inf if found[t] is None else found[t] for t in _TRIED}
-    return min(_TRIED, key=lambda t: distances[t])
+    distances = {transform: d for transform, d in found.items() if d is not None}
+    return min(_TRIED, key=lambda transform: distances.get(transform, np.inf))

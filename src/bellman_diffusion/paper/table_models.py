@@ -43,20 +43,20 @@ class Task(NamedTuple):
 Model = Callable[[Task], Float[np.ndarray, "k dim"]]
 
 
+def _fit_and_draw(task: Task, recipe: Recipe, **how: Any) -> Float[np.ndarray, "k dim"]:
+    model = BellmanDiffusion(recipe, random_state=task.seed).fit(task.rows, **how)
+    return model.sample_paths(task.n_drawn, task.seed, max_lost=1.0).x
+
+
 def default(task: Task, **changes: Any) -> Float[np.ndarray, "k dim"]:
     """Ours, with the settings that `bellman fit` takes."""
     recipe = make_recipe(task.recipe, **(changes | task.steps))
-    model = BellmanDiffusion(recipe, random_state=task.seed)
-    model.fit(task.rows, validation=task.validation)
-    return model.sample_paths(task.n_drawn, task.seed, max_lost=1.0).x
+    return _fit_and_draw(task, recipe, validation=task.validation)
 
 
 def paper(task: Task, **changes: Any) -> Float[np.ndarray, "k dim"]:
     """Algorithms 1 and 2 as they are written."""
-    recipe = make_recipe("paper", **(changes | task.steps))
-    model = BellmanDiffusion(recipe, random_state=task.seed)
-    model.fit(task.rows)
-    return model.sample_paths(task.n_drawn, task.seed, max_lost=1.0).x
+    return _fit_and_draw(task, make_recipe("paper", **(changes | task.steps)))
 
 
 def stabilised_paper(task: Task, **changes: Any) -> Float[np.ndarray, "k dim"]:

@@ -45,16 +45,14 @@ class ToySettings:
     """Grid points along an axis of the field panels."""
 
 
-class FieldErrors(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Errors of p and ∇p; None where there is no field, or the density has no gradient."""
+class ToyFigures(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One model on one set; W1 is None where a sample is not finite.
+
+    Errors of p and ∇p are None where there is no field, or the density has no gradient.
+    """
 
     scalar_error: float | None = None
     gradient_error: float | None = None
-
-
-class ToyFigures(FieldErrors, kw_only=True, omit_defaults=True):
-    """One model on one set; W1 is None where a sample is not finite."""
-
     w1: float | None
     w1_floor: float
     gap_share: float | None = None
@@ -127,12 +125,10 @@ def run_cell(cell: Cell, settings: ToySettings) -> tuple[ToyFigures, dict[str, n
     panels = {"data": data[: settings.n_compare], "samples": paths.x[: settings.n_compare]}
     if isinstance(model, BellmanDiffusion):
         panels |= field_panels(model, data, settings.n_grid)
-        errors = field_errors(cell.toy, panels)
-        figures.scalar_error, figures.gradient_error = errors.scalar_error, errors.gradient_error
+        figures.scalar_error, figures.gradient_error = field_errors(cell.toy, panels)
         if cell.model == "paper":
-            paths = _draw(
-                model.set_params(preset=make_recipe("paper", **_LANGEVIN)), cell.seed, settings
-            )
+            langevin = model.set_params(preset=make_recipe("paper", **_LANGEVIN))
+            paths = _draw(langevin, cell.seed, settings)
             figures.langevin_w1 = _compare(cell.toy, paths.x, settings, rng)[0]
             figures.langevin_lost = paths.lost
     return figures, panels
@@ -201,7 +197,7 @@ def field_panels(
     return panels
 
 
-def field_errors(toy: ToySet, panels: dict[str, np.ndarray]) -> FieldErrors:
+def field_errors(toy: ToySet, panels: dict[str, np.ndarray]) -> tuple[float, float | None]:
     """∫ |p̂ − p| and ∫ |∇p̂ − ∇p| / ∫ |∇p|.
 
     Where the model knows the density, p̂ is that, and ∇p̂ is it times the score; else p̂ is s with the
@@ -216,8 +212,8 @@ def field_errors(toy: ToySet, panels: dict[str, np.ndarray]) -> FieldErrors:
         mass = panels["s"].sum() * cell
         density, gradient = panels["s"] / mass, panels["g"] / mass
     true, slope = toy.density(grid), toy.gradient(grid)
-    errors = FieldErrors(scalar_error=float(np.abs(density - true).sum() / true.sum()))
-    if slope is not None:
-        apart, size = (np.linalg.norm(v, axis=1).sum() for v in (gradient - slope, slope))
-        errors.gradient_error = float(apart / size)
-    return errors
+    error = float(np.abs(density - true).sum() / true.sum())
+    if slope is None:
+        return error, None
+    apart, size = (np.linalg.norm(v, axis=1).sum() for v in (gradient - slope, slope))
+    return error, float(apart / size)

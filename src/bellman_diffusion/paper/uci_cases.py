@@ -45,6 +45,10 @@ class Case(NamedTuple):
         together = frame.groupby(list(frame.columns), sort=False, dropna=False).ngroup()
         return frame, np.asarray(together)
 
+    def split(self, seed: int) -> "Parts":
+        """The parts of one seed."""
+        return split(*self.read(), seed)
+
 
 def _codes(frame: pd.DataFrame) -> pd.DataFrame:
     for name in frame.columns:

@@ -18,18 +18,19 @@ def run_parallel(
     *,
     n_workers: int | None = None,
     progress: Progress | None = None,
-) -> None:
-    """Run every task, which keeps its own results; the first that fails ends the run."""
+) -> list[Any]:
+    """The results of every task, in their order; the first that fails ends the run."""
     progress = progress or NoProgress()
     cores = _cores()
     n_workers = min(n_workers or len(cores), len(tasks))
     with progress:
         progress.update(0, len(tasks), {})
         if n_workers < 2:
-            for k, task in enumerate(tasks):
-                task()
-                progress.update(k + 1, len(tasks), {})
-            return
+            results = []
+            for task in tasks:
+                results.append(task())
+                progress.update(len(results), len(tasks), {})
+            return results
         # Spawned, not forked: a copy of a process with threads may wait for ever for one of them.
         context = multiprocessing.get_context("spawn")
         queue = context.SimpleQueue()
@@ -41,6 +42,7 @@ def run_parallel(
                 for k, done in enumerate(as_completed(waiting)):
                     done.result()
                     progress.update(k + 1, len(tasks), {})
+                return [task.result() for task in waiting]
             except BaseException:
                 # What runs already is waited for: its cells are kept.
                 pool.shutdown(cancel_futures=True)

@@ -9,26 +9,20 @@ import jax
 import msgspec
 import numpy as np
 
-from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.make import make_jax_learner
 from bellman_diffusion.agents.registry import default_config
-from bellman_diffusion.agents.train import Training, train_agents
+from bellman_diffusion.agents.train import Training
 from bellman_diffusion.environments import WINDY_CLIFF
-from bellman_diffusion.paper.cells import load_or_run, training_run
-from bellman_diffusion.paper.experiment import (
-    Experiment,
-    SeededOptions,
-    Summary,
-    Workplace,
-    chosen,
-    option,
-)
+from bellman_diffusion.paper.agent_cells import LearningCurve, acting, load_or_train
+from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
 from bellman_diffusion.render.curves import draw_curves
 from bellman_diffusion.render.page import Picture, Section, Table
 
 ALPHA = 0.1
 """The level of CVaR that the risk-averse agent on the windy cliff maximises."""
 _CLIFF_EPISODES = 4000
+# Names of agents have signs that names of files may not have.
+_IN_FILES = str.maketrans(" :", "--")
 
 
 class Case(NamedTuple):
@@ -65,11 +59,9 @@ class CliffReturns(msgspec.Struct, kw_only=True):
     cvar_10: float
 
 
-class AgentCell(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The training of one agent: returns by seed and evaluation."""
+class AgentCell(LearningCurve, kw_only=True, omit_defaults=True):
+    """The training of one agent."""
 
-    steps: list[int]
-    returns: list[list[float]]
     steps_per_second: float
     cliff: list[CliffReturns] | None = None
 
@@ -98,52 +90,38 @@ def run(options: AgentsOptions, work: Workplace) -> AgentsSummary:
     """Train what is missing."""
     seeds = list(options.all_seeds)
     found: dict[str, dict[str, AgentRow]] = {}
-    for name in chosen("--envs", options.envs, CASES):
+    changes: dict[str, Any] = {} if options.steps is None else {"steps": options.steps}
+    for name in options.chosen("envs", CASES):
         case = CASES[name]
         cells: dict[str, AgentCell] = {}
         for algo, risk in [(a, r) for a in case.algorithms for r in case.risks]:
-            changes: dict[str, Any] = {} if options.steps is None else {"steps": options.steps}
             config = default_config(case.env_id, algo=algo, risk=risk, **changes)
             label = algo if risk == "mean" else f"{algo} by {risk}"
-            cells[label] = _load_or_train(work, name, label, config, seeds)
+            path, title = f"{name}-{label.translate(_IN_FILES)}", f"{case.env_id} {label}"
+            cells[label] = load_or_train(work, path, title, config, seeds, AgentCell, _evaluate)
         found[name] = {label: _row(cell, case.bar) for label, cell in cells.items()}
-        curves = {
-            label: (np.array(cell.steps), np.array(cell.returns).T) for label, cell in cells.items()
-        }
+        curves = {label: cell.curve() for label, cell in cells.items()}
         draw_curves(work.figures / f"learning-{name}.png", {case.env_id: curves}, case.bar)
     return AgentsSummary(seeds=seeds, environments=found)
 
 
-def _load_or_train(
-    work: Workplace, name: str, label: str, config: AgentConfig, seeds: list[int]
-) -> AgentCell:
-    path = work.cells / f"{name}-{label.replace(' ', '-').replace(':', '-')}.json"
-    key = config.to_json() | {"seeds": seeds}
-
-    def train() -> AgentCell:
-        bar = work.bar(f"{config.env_id} {label}", ("return", "loss"), "steps/s each")
-        folder = training_run(path.with_suffix(""), key)
-        training = train_agents(config, seeds, run=folder, progress=bar)
-        cliff = None
-        if config.env_id == WINDY_CLIFF:
-            cliff = [_on_the_cliff(training, i) for i in range(len(seeds))]
-        return AgentCell(
-            steps=training.steps.tolist(),
-            returns=training.returns.T.round(3).tolist(),
-            steps_per_second=training.steps_per_second,
-            cliff=cliff,
-        )
-
-    return load_or_run(path, key, AgentCell, train)
+def _evaluate(training: Training) -> AgentCell:
+    on_the_cliff = training.config.env_id == WINDY_CLIFF
+    n_seeds = len(training.seeds)
+    return AgentCell(
+        steps=training.steps.tolist(),
+        returns=training.returns.T.round(3).tolist(),
+        steps_per_second=training.steps_per_second,
+        cliff=[_on_the_cliff(training, i) for i in range(n_seeds)] if on_the_cliff else None,
+    )
 
 
 def _on_the_cliff(training: Training, seed: int) -> CliffReturns:
     """The mean of many greedy episodes, and their CVaR."""
     whole = make_jax_learner(training.config)
-    state = training.state
-    acting = jax.tree.map(lambda a: a[seed], (state.ema_network, state.normalisation))
     follow = jax.jit(partial(whole.greedy_returns, n=_CLIFF_EPISODES))
-    returns = np.sort(np.asarray(follow(jax.random.key(training.seeds[seed]), *acting)))
+    key = jax.random.key(training.seeds[seed])
+    returns = np.sort(np.asarray(follow(key, *acting(training, seed))))
     worst = returns[: int(ALPHA * len(returns))]
     return CliffReturns(mean=float(returns.mean()), cvar_10=float(worst.mean()))
 
@@ -169,19 +147,22 @@ def sections(summary: AgentsSummary, figures: Path) -> list[Section]:
     )
     found = [Section("Greedy returns", text, _table(summary))]
     if "windycliff" in summary.environments:
-        found.append(
-            Section(
-                "A risk-averse agent",
-                "On the windy cliff the short way has the better mean and the long way the better "
-                f"CVaR 10 %. {_CLIFF_EPISODES:,} greedy episodes of each seed.",
-                _cliff_table(summary),
-            )
+        text = (
+            "On the windy cliff the short way has the better mean and the long way the better "
+            f"CVaR 10 %. {_CLIFF_EPISODES:,} greedy episodes of each seed."
         )
+        rows = [
+            (label, str(seed), f"{one.mean:.2f}", f"{one.cvar_10:.2f}")
+            for label, row in summary.environments["windycliff"].items()
+            for seed, one in zip(summary.seeds, row.cliff or [], strict=True)
+        ]
+        table = Table(("agent", "seed", "mean return", "CVaR 10 %"), rows)
+        found.append(Section("A risk-averse agent", text, table))
+    caption = (
+        "Greedy return over steps. Thin lines are seeds, thick ones the interquartile mean with "
+        "its 95 % interval."
+    )
     for name in summary.environments:
-        caption = (
-            "Greedy return over steps. Thin lines are seeds, thick ones the interquartile mean with "
-            "its 95 % interval."
-        )
         picture = Picture(figures / f"learning-{name}.png", caption)
         found.append(Section(CASES[name].env_id, pictures=[picture]))
     return found
@@ -199,15 +180,6 @@ def _table(summary: AgentsSummary) -> Table:
             env_id, mean = CASES[name].env_id, f"{row.mean:.4g}"
             rows.append((env_id, label, f"{row.steps:,}", mean, each, bar, at_bar))
     return Table(header, rows)
-
-
-def _cliff_table(summary: AgentsSummary) -> Table:
-    rows = [
-        (label, str(seed), f"{one.mean:.2f}", f"{one.cvar_10:.2f}")
-        for label, row in summary.environments["windycliff"].items()
-        for seed, one in zip(summary.seeds, row.cliff or [], strict=True)
-    ]
-    return Table(("agent", "seed", "mean return", "CVaR 10 %"), rows)
 
 
 EXPERIMENT = Experiment(

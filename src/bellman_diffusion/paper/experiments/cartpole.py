@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bellman_diffusion.metrics.aggregate import Difference
 from bellman_diffusion.paper.cartpole_cells import (
     ALGORITHMS,
     FIELD_WIDTH,
@@ -23,38 +24,12 @@ from bellman_diffusion.paper.cartpole_cells import (
     CartRow,
     SpeedUp,
     load_or_train,
-    shown_stability,
-    speed_up,
-    stability_gain,
-    summarise,
 )
-from bellman_diffusion.paper.claims import (
-    ACCURATE,
-    Claim,
-    Finding,
-    MissingFigureError,
-    Verdict,
-    known,
-)
-from bellman_diffusion.paper.experiment import (
-    Experiment,
-    SeededOptions,
-    Summary,
-    Workplace,
-    chosen,
-    option,
-)
+from bellman_diffusion.paper.claims import ACCURATE, Finding, claim, known, reproduced, require
+from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
 from bellman_diffusion.render.curves import draw_curves
 from bellman_diffusion.render.figure import COLOURS, new_figure, save_figure
-from bellman_diffusion.render.page import (
-    Picture,
-    Section,
-    Table,
-    bullets,
-    counted,
-    shown_share,
-    with_error,
-)
+from bellman_diffusion.render.page import Picture, Section, Table, bullets, counted, shown_share
 
 OURS, C51, PAPER = "bellman", "c51", "bellman-paper"
 # Errors beyond are told by their order of magnitude alone.
@@ -94,19 +69,16 @@ class CartPoleSummary(Summary):
 def run(options: CartPoleOptions, work: Workplace) -> CartPoleSummary:
     """Train what is missing."""
     seeds, steps = list(options.all_seeds), -(-options.steps // 1000) * 1000
-    names = chosen("--algos", options.algos, ALGORITHMS)
+    names = options.chosen("algos", ALGORITHMS)
     cells = {
         setting: {algo: load_or_train(work, setting, algo, steps, seeds) for algo in names}
         for setting in SETTINGS
     }
-    plain, best = ({algo: summarise(cell) for algo, cell in cells[s].items()} for s in SETTINGS)
-    titles = ("plain settings", "each algorithm's best settings")
+    plain, best = ({algo: CartRow.of(cell) for algo, cell in cells[s].items()} for s in SETTINGS)
+    titles = {"plain": "plain settings", "best": "each algorithm's best settings"}
     panels = {
-        title: {
-            algo: (np.array(cell.steps), np.array(cell.returns).T)
-            for algo, cell in cells[setting].items()
-        }
-        for title, setting in zip(titles, SETTINGS, strict=True)
+        title: {algo: cell.curve() for algo, cell in cells[setting].items()}
+        for setting, title in titles.items()
     }
     draw_curves(work.figures / "curves.png", panels, SOLVED)
     _draw_fields(work.figures / "fields.png", cells["best"])
@@ -119,23 +91,22 @@ def _draw_fields(path: Path, cells: dict[str, CartCell]) -> None:
     grid = figure.subplots(4, len(cells), squeeze=False)
     states = (("first state", (-15, 115)), ("last state before a fall", (-15, 45)))
     for column, (colour, (algo, cell)) in enumerate(zip(COLOURS, cells.items(), strict=False)):
-        for number, (name, shown) in enumerate(states):
+        for number, (name, limits) in enumerate(states):
             state = cell.fields[number]
-            x = np.array(state.x)
-            rows = (("density s", np.array(state.density)), ("slope g", np.array(state.slope)))
-            for row, (quantity, values) in enumerate(rows, start=2 * number):
-                axes = grid[row, column]
-                axes.plot(x, values, color=colour)
-                if quantity == "density s":
-                    axes.set_ylim(bottom=0)
-                    inside = values[(x >= shown[0]) & (x <= shown[1])]
-                    if inside.max() < 0.01 * values.max():
-                        said = "its mass is elsewhere"
-                        axes.text(0.5, 0.5, said, transform=axes.transAxes, ha="center")
+            x, density = np.array(state.x), np.array(state.density)
+            upper, lower = pair = grid[2 * number : 2 * number + 2, column]
+            upper.plot(x, density, color=colour)
+            lower.plot(x, state.slope, color=colour)
+            upper.set(ylim=(0, None), title=f"{algo}\n{name}")
+            if density[(x >= limits[0]) & (x <= limits[1])].max() < 0.01 * density.max():
+                said = "its mass is elsewhere"
+                upper.text(0.5, 0.5, said, transform=upper.transAxes, ha="center")
+            for axes in pair:
                 axes.axvline(state.mean_return, color="0.4", alpha=0.35, linewidth=4, zorder=0)
-                axes.set(xlim=shown, title=f"{algo}\n{name}" if row == 2 * number else "")
-                if column == 0:
-                    axes.set_ylabel(quantity)
+                axes.set_xlim(limits)
+            if column == 0:
+                upper.set_ylabel("density s")
+                lower.set_ylabel("slope g")
         grid[-1, column].set_xlabel("discounted return")
     save_figure(figure, path)
 
@@ -199,57 +170,57 @@ def _compare(setting: str, algo: str, rows: Mapping[str, CartRow]) -> str:
     other = "never" if its is None else f"from step {its:,.0f} on"
     text = f"{setting.capitalize()} settings, {algo}: the median seed {own}, C51's {other}"
     if mine is not None and its is not None:
-        text += f", {speed_up(ours, c51)} as many steps"
-    stable = stability_gain(ours, c51)
+        text += f", {ours.speed_up(c51)} as many steps"
+    stable = ours.stability_gain(c51)
     if stable is None:
         return f"{text}."
-    n = [sum(share is not None for share in row.per_seed.relapses) for row in (ours, c51)]
     return (
         f"{text}. Below 475 after the first at it: {shown_stability(stable)} than C51's, among the "
-        f"seeds that got there ({n[0]}, C51 {n[1]})."
+        f"seeds that got there ({len(ours.known_relapses)}, C51 {len(c51.known_relapses)})."
     )
+
+
+def shown_stability(gain: Difference) -> str:
+    """In percentage points, with the standard error."""
+    than = "fewer" if gain.mean >= 0 else "more"
+    points = f"{100 * abs(gain.mean):.1f} ± {100 * gain.error:.1f} percentage points {than}"
+    return points if gain.is_clear else f"{points} (not significant)"
 
 
 def _table(summary: CartPoleSummary) -> Table:
     header = ("settings", "algorithm", f"median steps to 475 ({IN_A_ROW} times in a row)",
               "worst seed", "below 475 after the first at it", "IQM of return (95 %)",
               "W1 of predicted returns", "error of s", "error of g", "seconds")  # fmt: skip
-    rows = [
-        (setting, algo, *_figures(row))
-        for setting in SETTINGS
-        for algo, row in summary.rows(setting).items()
-    ]
+    rows = []
+    for setting in SETTINGS:
+        for algo, row in summary.rows(setting).items():
+            low, high = row.iqm_interval
+            figures = (
+                _shown_steps(row.median_steps),
+                _shown_steps(row.worst_steps),
+                row.shown("relapses", ".1%"),
+                f"{row.iqm:.0f} ({low:.0f}–{high:.0f})",
+                row.shown("return_w1", ".1%"),
+                row.shown("scalar_error", ".2f" if row.scalar_error < _MANY else ".0e"),
+                row.shown("gradient_error", ".2f" if row.gradient_error < _MANY else ".0e"),
+                "–" if row.seconds is None else f"{row.seconds:.0f}",
+            )
+            rows.append((setting, algo, *figures))
     return Table(header, rows)
 
 
-def _figures(row: CartRow) -> tuple[str, ...]:
-    seeds = row.per_seed
-    relapses = [share for share in seeds.relapses if share is not None]
-    low, high = row.iqm_interval
-
-    def error(value: float, values: list[float]) -> str:
-        return with_error(value, values, ".2f" if value < _MANY else ".0e")
-
-    return (
-        _shown_steps(row.median_steps),
-        _shown_steps(row.worst_steps),
-        "–" if row.relapses is None else with_error(row.relapses, relapses, ".1%"),
-        f"{row.iqm:.0f} ({low:.0f}–{high:.0f})",
-        with_error(row.return_w1, seeds.return_w1, ".1%"),
-        error(row.scalar_error, seeds.scalar_error),
-        error(row.gradient_error, seeds.gradient_error),
-        "–" if row.seconds is None else f"{row.seconds:.0f}",
-    )
-
-
+@claim(
+    "Section 5.3, cart-pole figure",
+    "Return distributions and their derivatives are accurate",
+    "by eye",
+)
 def _accurate(summary: CartPoleSummary) -> Finding:
     ours, c51, paper = (summary.row("best", name) for name in (OURS, C51, PAPER))
     plain = summary.row("plain", OURS)
-    verdict = "reproduced" if _is_near(paper) else "better"
     return Finding(
         f"W1 {ours.return_w1:.1%} of the range; s off by {ours.scalar_error:.0%}, g by "
         f"{ours.gradient_error:.0%}",
-        verdict if _is_near(ours) else "not reproduced",
+        reproduced(_is_near(ours), _is_near(paper)),
         "Against Monte-Carlo returns of the final policy, in best settings (in plain ones "
         f"{plain.return_w1:.0%}, {plain.scalar_error:.0%} and {plain.gradient_error:.0%}): W1 of C51 "
         f"{c51.return_w1:.1%}, of the paper's two networks {paper.return_w1:.0%}, whose s is off by "
@@ -263,22 +234,29 @@ def _is_near(row: CartRow) -> bool:
     return fields and row.return_w1 < 0.05
 
 
+@claim("Abstract, Section 5.3", "Learns faster than C51", "1.5 ×")
 def _faster(summary: CartPoleSummary) -> Finding:
     """By 1.5 or more in one setting, significantly, and slower in none."""
-    if len(summary.seeds) < _LEAST_SEEDS:
-        raise MissingFigureError(f"{_LEAST_SEEDS} seeds")
+    require(len(summary.seeds) >= _LEAST_SEEDS, f"{_LEAST_SEEDS} seeds")
 
     def gains(algo: str, criterion: str = "first_solved") -> dict[str, SpeedUp]:
-        return {s: speed_up(summary.row(s, algo), summary.row(s, C51), criterion) for s in SETTINGS}
+        return {s: summary.row(s, algo).speed_up(summary.row(s, C51), criterion) for s in SETTINGS}
 
     ours = gains(OURS)
     faster = any(g.low > 1 and g.ratio >= _FASTER for g in ours.values())
     faster = faster and all(g.high >= 1 for g in ours.values())
     paper_too = any(g.low > 1 for g in gains(PAPER).values())
-    medians = [f"{setting}: {_medians(summary.rows(setting))}" for setting in SETTINGS]
+    names = {"ours": OURS, "C51": C51, "QR-DQN": "qr-dqn", "the paper's two networks": PAPER}
+    medians = []
+    for setting in SETTINGS:
+        rows = [(said, summary.rows(setting).get(name)) for said, name in names.items()]
+        steps = [
+            f"{said} {_shown_steps(row.median_steps)}" for said, row in rows if row is not None
+        ]
+        medians.append(f"{setting}: {', '.join(steps)}")
     return Finding(
         _by_setting(ours),
-        ("reproduced" if paper_too else "better") if faster else "not reproduced",
+        reproduced(faster, paper_too),
         f"C51's steps to {IN_A_ROW} evaluations of 475 in a row over ours, by the median of the seeds, "
         "with 95 % intervals of a bootstrap; by the first evaluation at 475, "
         f"{_by_setting(gains(OURS, 'first_reached'))}. Steps in {'; in '.join(medians)}.",
@@ -289,51 +267,46 @@ def _by_setting(gains: Mapping[str, SpeedUp]) -> str:
     return "; ".join(f"{setting} settings: {gain}" for setting, gain in gains.items())
 
 
-def _medians(rows: Mapping[str, CartRow]) -> str:
-    names = {"ours": OURS, "C51": C51, "QR-DQN": "qr-dqn", "the paper's two networks": PAPER}
-    return ", ".join(
-        f"{said} {_shown_steps(rows[name].median_steps)}"
-        for said, name in names.items()
-        if name in rows
-    )
-
-
+@claim("Section 5.3", "and more stably", "by eye")
 def _more_stable(summary: CartPoleSummary) -> Finding:
     """Significantly fewer evaluations relapse in one setting, and significantly more in none."""
     rows = {s: [summary.row(s, name) for name in (OURS, C51, PAPER)] for s in SETTINGS}
-    gains = [stability_gain(ours, c51) for ours, c51, _ in rows.values()]
-    found = [gain for gain in gains if gain is not None]
-    if len(found) < len(gains):
-        raise MissingFigureError("several seeds at 475")
+    found = [
+        known(ours.stability_gain(c51), "several seeds at 475") for ours, c51, _ in rows.values()
+    ]
     clear = [gain.mean > 0 for gain in found if gain.is_clear]
     recipe_too = all(
         paper.relapses is not None and paper.relapses <= known(ours.relapses, "relapses")
         for ours, _, paper in rows.values()
     )
-    good: Verdict = "reproduced" if recipe_too else "better"
     shown = [f"{s}: {o.relapses:.1%}, C51 {c.relapses:.1%}" for s, (o, c, _) in rows.items()]
     networks = [
         "none got there" if p.relapses is None else f"{p.relapses:.0%}" for *_, p in rows.values()
     ]
     return Finding(
         f"evaluations below 475 after the first at it, {'; '.join(shown)}",
-        good if clear and all(clear) else "not reproduced",
+        reproduced(bool(clear) and all(clear), recipe_too),
         f"Over seeds they are {' and '.join(map(shown_stability, found))} than C51's; of the paper's "
         f"networks {' and '.join(networks)}.",
     )
 
 
+@claim("Section 5.3", "Both can reach the maximum return in the end", "500")
 def _in_the_end(summary: CartPoleSummary) -> Finding:
     ours, c51, paper = (summary.row("best", name).iqm for name in (OURS, C51, PAPER))
-    reached = min(ours, c51) >= SOLVED
     return Finding(
         f"{ours:.0f}, C51 {c51:.0f}",
-        ("reproduced" if paper >= SOLVED else "better") if reached else "not reproduced",
+        reproduced(min(ours, c51) >= SOLVED, paper >= SOLVED),
         "Interquartile means of the last ten evaluations in best settings; the paper's two networks: "
         f"{paper:.0f}.",
     )
 
 
+@claim(
+    "Section 2, Appendix D.1",
+    "Models that are not linear in the density need full trajectories",
+    "argued",
+)
 def _linearity_is_needed(summary: CartPoleSummary) -> Finding:
     """Softmaxes over nodes are energy models, and they learn from one-step targets."""
     plain, best = (
@@ -361,23 +334,7 @@ EXPERIMENT = Experiment(
     sections=sections,
     order=70,
     page="cartpole",
-    claims=(
-        Claim(
-            "Section 5.3, cart-pole figure",
-            "Return distributions and their derivatives are accurate",
-            "by eye",
-            _accurate,
-        ),
-        Claim("Abstract, Section 5.3", "Learns faster than C51", "1.5 ×", _faster),
-        Claim("Section 5.3", "and more stably", "by eye", _more_stable),
-        Claim("Section 5.3", "Both can reach the maximum return in the end", "500", _in_the_end),
-        Claim(
-            "Section 2, Appendix D.1",
-            "Models that are not linear in the density need full trajectories",
-            "argued",
-            _linearity_is_needed,
-        ),
-    ),
+    claims=(_accurate, _faster, _more_stable, _in_the_end, _linearity_is_needed),
     published={"seed": 4300, "seeds": 10},
     quick={"seeds": 2, "steps": 30_000, "algos": "bellman,bellman-paper,c51"},
     thinned="two seeds of ten, 30,000 steps of 100,000, no QR-DQN",

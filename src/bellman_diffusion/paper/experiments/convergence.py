@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm
 
-from bellman_diffusion.paper.claims import Claim, Finding
+from bellman_diffusion.paper.claims import Finding, claim, reproduced
 from bellman_diffusion.paper.experiment import Experiment, Options, Summary, Workplace
 from bellman_diffusion.paper.fokker_planck import FokkerPlanck, Function
 from bellman_diffusion.render.figure import new_figure, save_figure
@@ -36,14 +36,27 @@ class Target(NamedTuple):
     density: Function
     gradient: Function
 
+    @property
+    def extent(self) -> float:
+        """The length of the interval."""
+        return self.high - self.low
 
-def _mixture(x: np.ndarray) -> np.ndarray:
-    return 0.5 * (norm.pdf(x, -2, 0.6) + norm.pdf(x, 2, 0.6))
+    def dynamics(self, error: float = 0.0) -> FokkerPlanck:
+        """On a grid, with fields that are exact or wrong by a wave of the height `error`."""
 
+        def wrong(field: Function) -> Function:
+            return lambda x: field(x) + error * np.sin(3 * np.pi * x / self.extent + 1)
 
-def _mixture_gradient(x: np.ndarray) -> np.ndarray:
-    parts = [-(x - m) / 0.36 * norm.pdf(x, m, 0.6) for m in (-2, 2)]
-    return 0.5 * (parts[0] + parts[1])
+        return FokkerPlanck(wrong(self.gradient), wrong(self.density), self.low, self.high, _CELLS)
+
+    def at_rest(self, dynamics: FokkerPlanck) -> Float[np.ndarray, " n"]:
+        """The density on the grid of the dynamics."""
+        density = self.density(dynamics.x)
+        return density / (density.sum() * dynamics.width)
+
+    def bump(self, dynamics: FokkerPlanck, place: float) -> Float[np.ndarray, " n"]:
+        """A start somewhere on the interval, in shares of its length."""
+        return norm.pdf(dynamics.x, self.low + place * self.extent, 0.1 * self.extent)
 
 
 TARGETS = {
@@ -58,7 +71,13 @@ TARGETS = {
         lambda x: -0.45 * np.pi * np.sin(np.pi * x),
     ),
     "normal": Target("standard normal", -6.0, 6.0, norm.pdf, lambda x: -x * norm.pdf(x)),
-    "mixture": Target("two normals at ±2, deviation 0.6", -5.0, 5.0, _mixture, _mixture_gradient),
+    "mixture": Target(
+        "two normals at ±2, deviation 0.6",
+        -5.0,
+        5.0,
+        lambda x: np.mean([norm.pdf(x, m, 0.6) for m in (-2, 2)], axis=0),
+        lambda x: np.mean([-(x - m) / 0.36 * norm.pdf(x, m, 0.6) for m in (-2, 2)], axis=0),
+    ),
 }
 
 
@@ -119,7 +138,10 @@ def run(options: Options, work: Workplace) -> ConvergenceSummary:
     summary = ConvergenceSummary(
         convergence={name: measure_rates(target) for name, target in TARGETS.items()},
         errors=measure_errors(TARGETS["wave"]),
-        horizon={name: measure_horizon(target) for name, target in TARGETS.items()},
+        horizon={
+            name: [AtTime(time=t, w2=w2) for t, w2 in zip(_HORIZONS, _w2(target, 0.7), strict=True)]
+            for name, target in TARGETS.items()
+        },
         stationarity={name: measure_drift(target) for name, target in TARGETS.items()},
     )
     _draw_rates(work.figures / "convergence.png", summary)
@@ -129,9 +151,9 @@ def run(options: Options, work: Workplace) -> ConvergenceSummary:
 
 def measure_rates(target: Target) -> Rates:
     """KL over time from a start on the right, and its rate when it is halved and at the end."""
-    dynamics = _exact_dynamics(target)
-    rest = _at_rest(dynamics, target)
-    densities = dynamics.run(_start(dynamics, target), _TIMES)
+    dynamics = target.dynamics()
+    rest = target.at_rest(dynamics)
+    densities = dynamics.run(target.bump(dynamics, 0.7), _TIMES)
     divergence = np.array([dynamics.divergence(density, rest) for density in densities])
     # Below this, rounding is all there is.
     n = int(np.argmax(divergence < _LEAST)) or len(_TIMES)
@@ -149,107 +171,34 @@ def measure_rates(target: Target) -> Rates:
     )
 
 
-def measure_drift(target: Target, time: float = 10.0) -> float:
+def measure_drift(target: Target) -> float:
     """The share of the mass that has moved after a while, from the target itself: 0 at rest."""
-    dynamics = _exact_dynamics(target)
-    rest = _at_rest(dynamics, target)
-    (moved,) = dynamics.run(rest, np.array([time]))
+    dynamics = target.dynamics()
+    rest = target.at_rest(dynamics)
+    (moved,) = dynamics.run(rest, np.array([10.0]))
     return float(0.5 * np.sum(np.abs(moved - rest)) * dynamics.width)
-
-
-def measure_horizon(target: Target) -> list[AtTime]:
-    """W2 to the target with exact fields, after each horizon."""
-    dynamics = _exact_dynamics(target)
-    rest = _at_rest(dynamics, target)
-    densities = dynamics.run(_start(dynamics, target), np.array(_HORIZONS))
-    return [
-        AtTime(time=time, w2=dynamics.wasserstein_2(density, rest))
-        for time, density in zip(_HORIZONS, densities, strict=True)
-    ]
-
-
-def _exact_dynamics(target: Target) -> FokkerPlanck:
-    return FokkerPlanck(target.gradient, target.density, target.low, target.high, _CELLS)
 
 
 def measure_errors(target: Target) -> ErrorTable:
     """W2 to the target for fields that are wrong by up to ε, after each horizon."""
-    rows = []
-    extent = target.high - target.low
-    for error in (0.0, *_ERRORS):
-        dynamics = FokkerPlanck(
-            _wrong(target.gradient, error, extent),
-            _wrong(target.density, error, extent),
-            target.low,
-            target.high,
-            _CELLS,
-        )
-        rest = _at_rest(dynamics, target)
-        start = norm.pdf(dynamics.x, target.low + 0.75 * extent, 0.1 * extent)
-        densities = dynamics.run(start, np.array(_HORIZONS))
-        w2 = [dynamics.wasserstein_2(density, rest) for density in densities]
-        rows.append(ErrorRow(error=error, w2=w2))
+    rows = [ErrorRow(error=error, w2=_w2(target, 0.75, error)) for error in (0.0, *_ERRORS)]
     return ErrorTable(horizons=list(_HORIZONS), rows=rows)
 
 
-def _wrong(field: Function, error: float, extent: float) -> Function:
-    """A field with a wave of that height added."""
-    return lambda x: field(x) + error * np.sin(3 * np.pi * x / extent + 1)
-
-
-def _start(dynamics: FokkerPlanck, target: Target) -> Float[np.ndarray, " n"]:
-    """A bump on the right of the middle."""
-    middle, extent = 0.5 * (target.low + target.high), target.high - target.low
-    return norm.pdf(dynamics.x, middle + 0.2 * extent, 0.1 * extent)
-
-
-def _at_rest(dynamics: FokkerPlanck, target: Target) -> Float[np.ndarray, " n"]:
-    density = target.density(dynamics.x)
-    return density / (density.sum() * dynamics.width)
+def _w2(target: Target, place: float, error: float = 0.0) -> list[float]:
+    """W2 to the target after each horizon, from a start in this place."""
+    dynamics = target.dynamics(error)
+    rest = target.at_rest(dynamics)
+    densities = dynamics.run(target.bump(dynamics, place), np.array(_HORIZONS))
+    return [dynamics.wasserstein_2(density, rest) for density in densities]
 
 
 def sections(summary: ConvergenceSummary, figures: Path) -> list[Section]:
     """Theorem 4.1, then Theorem 4.2."""
-    return [
-        Section(
-            "Convergence (Theorem 4.1)",
-            "One dimension, exact fields and no sampling: the Fokker–Planck equation of "
-            f"dx = p'dt + √p dw on a grid. {_convergence_text(summary)}",
-            _rate_table(summary),
-            [
-                Picture(
-                    figures / "convergence.png", "KL to the target over time, from the same start."
-                )
-            ],
-        ),
-        Section(
-            "Errors of the fields (Theorem 4.2)",
-            "A wave of the given height is added to both fields of ½(1 + 0.9 cos πx). "
-            f"{_error_text(summary)}",
-            _error_table(summary),
-            [Picture(figures / "errors.png", "W2 to the target over the error of the fields.")],
-        ),
-    ]
+    return [_convergence_section(summary, figures), _error_section(summary, figures)]
 
 
-def _rate_table(summary: ConvergenceSummary) -> Table:
-    header = ("target", "least density", "rate of KL when halved", "rate at the end", "at time",
-              "twice the spectral gap")  # fmt: skip
-    rows = [
-        (TARGETS[name].title, f"{f.least_density:.1e}", f"{f.rate_halved:.2g}",
-         f"{f.rate_end:.2g}", f"{f.time_end:.0f}", f"{2 * f.gap:.2g}")
-        for name, f in summary.convergence.items()
-    ]  # fmt: skip
-    return Table(header, rows, n_names=1)
-
-
-def _error_table(summary: ConvergenceSummary) -> Table:
-    header = ("error of the fields", *(f"T = {t:g}" for t in summary.errors.horizons))
-    rows = [(f"{row.error:g}", *(f"{w2:.2g}" for w2 in row.w2)) for row in summary.errors.rows]
-    return Table(header, rows, n_names=1)
-
-
-def _convergence_text(summary: ConvergenceSummary) -> str:
+def _convergence_section(summary: ConvergenceSummary, figures: Path) -> Section:
     """What the rates say of Theorem 4.1."""
     rates = summary.convergence
     fell = [name for name, f in rates.items() if f.left < 1e-6]
@@ -258,25 +207,43 @@ def _convergence_text(summary: ConvergenceSummary) -> str:
         for name, f in rates.items()
         if name not in fell
     )
-    return (
-        "KL falls exponentially, at twice the spectral gap, for "
+    text = (
+        "One dimension, exact fields and no sampling: the Fokker–Planck equation of "
+        "dx = p'dt + √p dw on a grid. KL falls exponentially, at twice the spectral gap, for "
         f"{', '.join(TARGETS[name].title for name in fell)}. It does not for {left}, although these "
         "densities have a log-Sobolev inequality too: the theorem needs p bounded below, and its step "
         "(e) takes the largest value of p instead. Nothing passes the ends of the intervals: without "
         "such walls no density on the whole line is bounded below, and paths of the uniform "
         "distribution that leave its interval stay where they are."
     )
+    header = ("target", "least density", "rate of KL when halved", "rate at the end", "at time",
+              "twice the spectral gap")  # fmt: skip
+    rows = [
+        (TARGETS[name].title, f"{f.least_density:.1e}", f"{f.rate_halved:.2g}",
+         f"{f.rate_end:.2g}", f"{f.time_end:.0f}", f"{2 * f.gap:.2g}")
+        for name, f in rates.items()
+    ]  # fmt: skip
+    caption = "KL to the target over time, from the same start."
+    picture = Picture(figures / "convergence.png", caption)
+    table = Table(header, rows, n_names=1)
+    return Section("Convergence (Theorem 4.1)", text, table, [picture])
 
 
-def _error_text(summary: ConvergenceSummary) -> str:
+def _error_section(summary: ConvergenceSummary, figures: Path) -> Section:
     """What the distances say of Theorem 4.2."""
     last = summary.horizon["normal"][-1]
-    return (
-        f"W2 at rest is {shown_range(summary.error_slopes(), '.2f')} times the error of the fields, "
+    text = (
+        "A wave of the given height is added to both fields of ½(1 + 0.9 cos πx). W2 at rest is "
+        f"{shown_range(summary.error_slopes(), '.2f')} times the error of the fields, "
         "and does not grow with T: the bound's factor √T e^(LT/2) does not appear where p is bounded "
         "below. For the normal distribution no error of the fields is small enough: with exact fields "
         f"W2 is still {last.w2:.2f} at T = {last.time:.0f}, because Theorem 4.1 fails there."
     )
+    header = ("error of the fields", *(f"T = {t:g}" for t in summary.errors.horizons))
+    rows = [(f"{row.error:g}", *(f"{w2:.2g}" for w2 in row.w2)) for row in summary.errors.rows]
+    picture = Picture(figures / "errors.png", "W2 to the target over the error of the fields.")
+    table = Table(header, rows, n_names=1)
+    return Section("Errors of the fields (Theorem 4.2)", text, table, [picture])
 
 
 def _draw_rates(path: Path, summary: ConvergenceSummary) -> None:
@@ -285,11 +252,8 @@ def _draw_rates(path: Path, summary: ConvergenceSummary) -> None:
     for name, f in summary.convergence.items():
         for axes in (left, right):
             axes.plot(f.times, f.divergence, label=TARGETS[name].title)
-    left.set_xlim(0, 15)
-    right.set_xscale("log")
-    for axes in (left, right):
-        axes.set(yscale="log", xlabel="time t")
-    left.set_ylabel("KL(p_t ‖ p)")
+    left.set(yscale="log", xlabel="time t", xlim=(0, 15), ylabel="KL(p_t ‖ p)")
+    right.set(yscale="log", xlabel="time t", xscale="log")
     left.set_title("a straight line is an exponential", fontsize=9)
     right.set_title("the same, all times", fontsize=9)
     lines, names = left.get_legend_handles_labels()
@@ -307,23 +271,29 @@ def _draw_errors(path: Path, summary: ConvergenceSummary) -> None:
         style = "o--" if k == len(errors.horizons) - 1 else "o-"
         w2 = [row.w2[k] for row in rows]
         axes.plot([row.error for row in rows], w2, style, label=f"T = {horizon:g}")
-    axes.set(xscale="log", yscale="log", ylabel="W2 to the target")
-    axes.set_xlabel("largest error of both fields")
+    axes.set(xscale="log", yscale="log")
+    axes.set(xlabel="largest error of both fields", ylabel="W2 to the target")
     axes.set_title("½(1 + 0.9 cos πx), after the time T", fontsize=9)
     axes.legend(frameon=False, fontsize=8)
     save_figure(figure, path)
 
 
+@claim("Section 3.3", "dx = ∇p dt + √p dw leaves p stationary", "proved")
 def _stationarity(summary: ConvergenceSummary) -> Finding:
     worst = max(summary.stationarity.values())
     return Finding(
         f"mass moved: {worst:.0e}",
-        "reproduced" if worst < 1e-3 else "not reproduced",
+        reproduced(worst < 1e-3),
         "Started from the target, the density does not move (four targets, the Fokker–Planck equation "
         "on a grid with closed ends).",
     )
 
 
+@claim(
+    "Theorem 4.1",
+    "From any start KL falls like e^(−2αt) for every p with a log-Sobolev inequality",
+    "proved",
+)
 def _theorem_4_1(summary: ConvergenceSummary) -> Finding:
     """An exponential has a constant rate; that of the normal keeps falling, for as long as we look."""
     normal, uniform = summary.convergence["normal"], summary.convergence["uniform"]
@@ -341,6 +311,11 @@ def _theorem_4_1(summary: ConvergenceSummary) -> Finding:
     )
 
 
+@claim(
+    "Theorem 4.2",
+    "With small errors of both fields W2 to the target is small",
+    "W2 ≤ ε for errors of order ε/(√T e^(LT/2))",
+)
 def _theorem_4_2(summary: ConvergenceSummary) -> Finding:
     slopes = summary.error_slopes()
     proportional = max(slopes) < 2 * min(slopes)
@@ -366,19 +341,5 @@ EXPERIMENT = Experiment(
     sections=sections,
     order=30,
     page="theorems",
-    claims=(
-        Claim("Section 3.3", "dx = ∇p dt + √p dw leaves p stationary", "proved", _stationarity),
-        Claim(
-            "Theorem 4.1",
-            "From any start KL falls like e^(−2αt) for every p with a log-Sobolev inequality",
-            "proved",
-            _theorem_4_1,
-        ),
-        Claim(
-            "Theorem 4.2",
-            "With small errors of both fields W2 to the target is small",
-            "W2 ≤ ε for errors of order ε/(√T e^(LT/2))",
-            _theorem_4_2,
-        ),
-    ),
+    claims=(_stationarity, _theorem_4_1, _theorem_4_2),
 )

@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 import numpy as np
 from jaxtyping import Float
+from scipy.integrate import cumulative_trapezoid
 from scipy.ndimage import gaussian_filter1d
 from scipy.stats import norm
 
-from bellman_diffusion.paper.claims import Claim, Finding
+from bellman_diffusion.paper.claims import Finding, claim, reproduced
 from bellman_diffusion.paper.experiment import Experiment, Options, Summary, Workplace
 from bellman_diffusion.paper.lake import GAMMA, SIGMA, lake_chain
 from bellman_diffusion.render.figure import COLOURS, EXACT_STYLE, new_figure, save_figure
@@ -56,45 +57,35 @@ class LinearitySummary(Summary):
     def first_backup(self) -> tuple[float, list[float]]:
         """The worst W1 after one exact backup: of the fields, and of the other kinds of models."""
         exact = {n: c.w1_worst[0] for n, c in self.curves.items() if "exact" in n}
-        fields = [w1 for name, w1 in exact.items() if "fields" in name]
-        return fields[0], [w1 for name, w1 in exact.items() if "fields" not in name]
+        (fields,) = [w1 for name, w1 in exact.items() if "fields" in name]
+        return fields, [w1 for name, w1 in exact.items() if "fields" not in name]
 
 
-def _log(density: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(density, _TINY))
+Average = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-def _mean_density(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    return weights @ branches
+def _log_mean(branches: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return weights @ np.log(np.maximum(branches, _TINY))
 
 
-def _mean_energy(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """The density whose energy is the mean of the energies; its constant is known: normalised."""
-    energy = -(weights @ _log(branches))
-    density = np.exp(-(energy - energy.min()))
+def _normalised(log_density: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    density = np.exp(log_density - log_density.max())
     return density / np.trapezoid(density, grid)
 
 
 def _mean_score(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """The density whose score is the mean of the scores."""
-    score = weights @ np.gradient(_log(branches), grid, axis=1)
-    steps = (score[1:] + score[:-1]) / 2 * np.diff(grid)
-    log_density = np.concatenate([[0.0], np.cumsum(steps)])
-    density = np.exp(log_density - log_density.max())
-    return density / np.trapezoid(density, grid)
+    score = np.gradient(_log_mean(branches, weights), grid)
+    return _normalised(cumulative_trapezoid(score, grid, initial=0), grid)
 
 
-def _mean_log_density(branches: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """A flow's log-density regressed to the mean of log-densities: its mass is then not 1."""
-    return np.exp(weights @ _log(branches))
-
-
-Average = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+# The constant of a mean energy is known: its density is normalised. A flow's log-density is regressed
+# to the mean of log-densities: its mass is then not 1.
 OPERATORS: dict[str, Average] = {
-    FIELDS: _mean_density,
-    "energy (EBM)": _mean_energy,
+    FIELDS: lambda branches, weights, grid: weights @ branches,
+    "energy (EBM)": lambda branches, weights, grid: _normalised(_log_mean(branches, weights), grid),
     "score (diffusion)": _mean_score,
-    "log-density (flow)": _mean_log_density,
+    "log-density (flow)": lambda branches, weights, grid: np.exp(_log_mean(branches, weights)),
 }
 
 
@@ -115,7 +106,8 @@ def run(options: Options, work: Workplace) -> LinearitySummary:
                 current, mass = _backup(weights, current, grid, average)
                 if kind == "exact":
                     first.setdefault(name, current)
-                w1 = _w1(current, exact, grid)
+                gap = np.cumsum(current - exact, axis=1) * (grid[1] - grid[0])
+                w1 = np.trapezoid(np.abs(gap), grid, axis=1)
                 curve.w1_worst.append(float(w1.max()))
                 curve.w1_mean.append(float(w1.mean()))
                 curve.least_mass = min(curve.least_mass, float(mass.min()))
@@ -157,19 +149,7 @@ def _sampled(chain: Chain, n: int, rng: np.random.Generator) -> Chain:
         rows = np.flatnonzero(chain.state == state)
         p = chain.probability[rows]
         probability[rows] = rng.multinomial(n, p / p.sum()) / n
-    seen = probability > 0
-    return chain._replace(
-        state=chain.state[seen],
-        probability=probability[seen],
-        next_state=chain.next_state[seen],
-        reward=chain.reward[seen],
-        done=chain.done[seen],
-    )
-
-
-def _w1(densities: Densities, exact: Densities, grid: np.ndarray) -> np.ndarray:
-    gap = np.cumsum(densities - exact, axis=1) * (grid[1] - grid[0])
-    return np.trapezoid(np.abs(gap), grid, axis=1)
+    return chain._replace(probability=probability)
 
 
 def _draw(
@@ -193,14 +173,14 @@ def _draw(
     learned = summary.curves[f"{FIELDS}, learned"].w1_mean
     steps = np.arange(1, len(learned) + 1)
     right.plot(steps, learned, color=COLOURS[0], alpha=0.5, label="fields, learned from samples")
-    left.set(xlim=(-0.2, 1.2), xlabel="return", ylabel="density")
-    left.set_title(f"State {state} after one backup (three wrong densities coincide)")
+    title = f"State {state} after one backup (three wrong densities coincide)"
+    left.set(xlim=(-0.2, 1.2), xlabel="return", ylabel="density", title=title)
     right.set(yscale="log", xlabel="backups", ylabel="mean W1 over states")
     right.set_title("Distance from the exact distributions")
     places: tuple[Any, ...] = ((left, "outside lower left"), (right, "outside lower right"))
     for axes, place in places:
-        lines, names = axes.get_legend_handles_labels()
-        figure.legend(lines, names, loc=place, ncols=2, frameon=False, fontsize=8)
+        named = axes.get_legend_handles_labels()
+        figure.legend(*named, loc=place, ncols=2, frameon=False, fontsize=8)
     save_figure(figure, path)
 
 
@@ -218,11 +198,7 @@ def sections(summary: LinearitySummary, figures: Path) -> list[Section]:
         "One backup of each kind of model in the worst state, and the mean W1 over all states as "
         "backups continue.",
     )
-    return [Section("Bias of one-step updates", text, _table(summary), [picture])]
-
-
-def _table(summary: LinearitySummary) -> Table:
-    """The error after one, ten and all backups."""
+    # The error after one, ten and all backups.
     rows = []
     for name, curve in summary.curves.items():
         mean, worst = curve.w1_mean, curve.w1_worst
@@ -231,19 +207,30 @@ def _table(summary: LinearitySummary) -> Table:
     n = len(next(iter(summary.curves.values())).w1_mean)
     header = ("what is averaged", "worst W1 after 1", f"after {n}", "mean W1 after 1", "after 10",
               f"after {n}", "least mass")  # fmt: skip
-    return Table(header, rows, n_names=1)
+    return [Section("Bias of one-step updates", text, Table(header, rows, n_names=1), [picture])]
 
 
+@claim(
+    "Abstract, Section 2",
+    "Means of densities and gradients over transitions are those of the Bellman equation; "
+    "means of energies, log-densities and scores are not",
+    "argued",
+)
 def _only_fields_are_linear(summary: LinearitySummary) -> Finding:
     fields, others = summary.first_backup()
     return Finding(
         f"W1 {fields:.0e} against {min(others):.2f}",
-        "reproduced" if fields < 1e-3 and min(others) > 0.1 else "not reproduced",
+        reproduced(fields < 1e-3 and min(others) > 0.1),
         f"After one exact backup from the exact distributions the fields are off by {fields:.1g}, "
         f"energies, scores and log-densities by {min(others):.2f} or more.",
     )
 
 
+@claim(
+    "Introduction",
+    "p_z(x) is the mean of p_z'((x − r)/γ), and its gradient that of ∇p_z'((x − r)/γ)/γ",
+    "stated",
+)
 def _backup_constants(summary: LinearitySummary) -> Finding:
     """Known without a run: a density that is stretched by γ must be lowered by it."""
     del summary
@@ -266,19 +253,5 @@ EXPERIMENT = Experiment(
     sections=sections,
     order=10,
     page="planning",
-    claims=(
-        Claim(
-            "Abstract, Section 2",
-            "Means of densities and gradients over transitions are those of the Bellman equation; "
-            "means of energies, log-densities and scores are not",
-            "argued",
-            _only_fields_are_linear,
-        ),
-        Claim(
-            "Introduction",
-            "p_z(x) is the mean of p_z'((x − r)/γ), and its gradient that of ∇p_z'((x − r)/γ)/γ",
-            "stated",
-            _backup_constants,
-        ),
-    ),
+    claims=(_only_fields_are_linear, _backup_constants),
 )

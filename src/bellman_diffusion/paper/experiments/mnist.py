@@ -9,6 +9,7 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import msgspec
@@ -29,21 +30,20 @@ from bellman_diffusion.images.model import (
 from bellman_diffusion.images.training import fit_classifier, fit_vae
 from bellman_diffusion.images.vae import VAE
 from bellman_diffusion.paper.cells import load_or_run, training_run
-from bellman_diffusion.paper.claims import Claim, Finding
+from bellman_diffusion.paper.claims import Finding, claim, reproduced
 from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
-from bellman_diffusion.paper.workers import run_parallel
+from bellman_diffusion.paper.seeds import means, shown
 from bellman_diffusion.render.image_grid import draw_grid
 from bellman_diffusion.render.image_page import nearest_images
-from bellman_diffusion.render.page import Picture, Section, Table, counted, with_error
-from bellman_diffusion.training import Progress
+from bellman_diffusion.render.page import Picture, Section, Table, counted
 from bellman_diffusion.training.files import write_atomically
 
 MODELS = ("bellman", "ddpm", "prior")
 NAMES = [str(digit) for digit in range(10)]
 # The best of those tried on another autoencoder and seed; it trains for as many steps as ours.
-_DDPM = DdpmSettings(layers=(512, 512, 512), n_times=1000, transform="quantile")
-
-
+_DDPM: dict[str, Any] = {"layers": (512, 512, 512), "n_times": 1000, "transform": "quantile"}
+# Of the autoencoder and the classifier.
+_SEED = 0
 _TITLES = {"bellman": "ours", "ddpm": "DDPM, same latents", "prior": "the autoencoder's prior"}
 # The paper's figure.
 _SIDE = 15
@@ -63,11 +63,6 @@ class MnistOptions(SeededOptions):
         3000, "Training steps of the classifier that evaluates the images.", min=1
     )
 
-    def settings(self) -> "MnistSettings":
-        """With these steps."""
-        images = ImageSettings(vae_steps=self.vae_steps, latent_steps=self.latent_steps)
-        return MnistSettings(images, self.classifier_steps)
-
 
 @dataclass(frozen=True)
 class MnistSettings:
@@ -80,9 +75,6 @@ class MnistSettings:
     n_drawn: int = 10_000
     n_of_each: int = 100
     """Images drawn of each digit."""
-    ddpm: DdpmSettings = _DDPM
-    seed: int = 0
-    """Of the autoencoder and the classifier."""
 
 
 class ModelFigures(ImageFigures, kw_only=True, omit_defaults=True):
@@ -114,98 +106,92 @@ class MnistSummary(Summary):
         return {name: getattr(self, name) for name in MODELS}
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What all seeds share."""
-
-    vae: VAE
-    classifier: Classifier
-
-
 def run(
     options: MnistOptions, work: Workplace, settings: MnistSettings | None = None
 ) -> MnistSummary:
     """Run what is missing."""
-    settings, seeds = settings or options.settings(), list(options.all_seeds)
-    start = time.perf_counter()
-    parts = train_parts(work.cells, settings, work.bar("autoencoder"), work.bar("classifier"))
+    start, seeds = time.perf_counter(), list(options.all_seeds)
+    images = ImageSettings(vae_steps=options.vae_steps, latent_steps=options.latent_steps)
+    settings = settings or MnistSettings(images, options.classifier_steps)
+    _, classifier = train_parts(work, settings)
     tasks = {
-        model: [partial(run_model, work.cells, model, seed, settings) for seed in seeds]
+        (model, seed): partial(run_model, replace(work, quiet=True), model, seed, settings)
         for model in MODELS
+        for seed in seeds
     }
-    flat = [task for found in tasks.values() for task in found]
-    run_parallel(flat, n_workers=work.n_workers, progress=work.bar("models", ()))
+    found = work.run_parallel("models", tasks)
     test, train = read_mnist("test"), _training(settings)
-    evaluator = ImageEvaluator(parts.classifier, test.images, test.labels)
+    evaluator = ImageEvaluator(classifier, test.images, test.labels)
     # Neither the classifier nor any model has learned from these.
     unseen = read_mnist("train").images[settings.n_train :][: settings.n_drawn]
     summary = MnistSummary(
         seeds=seeds,
         accuracy=evaluator.accuracy,
         floor=evaluator(unseen, train.labels),
-        **{model: _mean([task() for task in found]) for model, found in tasks.items()},
+        **{model: ModelRow(**means([found[model, seed] for seed in seeds])) for model in MODELS},
         seconds=time.perf_counter() - start,
     )
     _draw(work, seeds[0])
     return summary
 
 
-def _mean(cells: list[ModelFigures]) -> ModelRow:
-    names = [n for n in ModelFigures.__struct_fields__ if getattr(cells[0], n) is not None]
-    means = {name: float(np.mean([getattr(cell, name) for cell in cells])) for name in names}
-    return ModelRow(**means, per_seed=cells)
-
-
-def train_parts(cells: Path, settings: MnistSettings, *progress: Progress) -> Parts:
-    """The autoencoder and the classifier, or what of them is kept."""
-    train = _training(settings)
-    c = settings.images
-    config = vae_config(c, train.images, settings.seed)
+def train_parts(work: Workplace, settings: MnistSettings) -> tuple[VAE, Classifier]:
+    """The autoencoder and the classifier, which all seeds share, or what of them is kept."""
+    train, c = _training(settings), settings.images
+    config = vae_config(c, train.images, _SEED)
     vae = fit_vae(
         train.images,
         latent_dim=c.latent_dim,
         kl_weight=c.kl_weight,
         n_steps=c.vae_steps,
-        seed=settings.seed,
-        run=training_run(cells / "vae", config),
-        progress=progress[0] if progress else None,
+        seed=_SEED,
+        run=training_run(work.cells / "vae", config),
+        progress=work.bar("autoencoder"),
     )
-    config = {"images": config["images"], "seed": settings.seed, "steps": settings.classifier_steps}
+    config = {"images": config["images"], "seed": _SEED, "steps": settings.classifier_steps}
     classifier = fit_classifier(
         train.images,
         train.labels,
         n_steps=settings.classifier_steps,
-        seed=settings.seed,
-        run=training_run(cells / "classifier", config),
-        progress=progress[1] if len(progress) > 1 else None,
+        seed=_SEED,
+        run=training_run(work.cells / "classifier", config),
+        progress=work.bar("classifier"),
     )
-    return Parts(vae, classifier)
+    return vae, classifier
 
 
-def run_model(cells: Path, model: str, seed: int, settings: MnistSettings) -> ModelFigures:
+def run_model(work: Workplace, model: str, seed: int, settings: MnistSettings) -> ModelFigures:
     """The figures of one model and seed."""
-    path = cells / f"{model}-{seed}.json"
-    run_now = partial(_run, cells, model, seed, settings)
-    return load_or_run(path, asdict(settings), ModelFigures, run_now)
+    path = work.cells / f"{model}-{seed}.json"
+    run_now = partial(_run, work, model, seed, settings)
+    return load_or_run(path, asdict(settings) | {"ddpm": _DDPM}, ModelFigures, run_now)
 
 
-def _run(cells: Path, model: str, seed: int, settings: MnistSettings) -> ModelFigures:
+def _run(work: Workplace, model: str, seed: int, settings: MnistSettings) -> ModelFigures:
     start = time.perf_counter()
-    parts, train, test = train_parts(cells, settings), _training(settings), read_mnist("test")
-    evaluator = ImageEvaluator(parts.classifier, test.images, test.labels)
+    train, test = _training(settings), read_mnist("test")
+    # They are trained by now, and only read.
+    vae, classifier = train_parts(work, settings)
+    evaluator = ImageEvaluator(classifier, test.images, test.labels)
     asked_for = None
     if model == "bellman":
         fitted = ImageModel(settings.images, seed)
-        fitted.fit_latents(parts.vae, train.images, train.labels, NAMES)
+        fitted.fit_latents(vae, train.images, train.labels, NAMES)
         drawn = fitted.sample(settings.n_drawn)
-        asked_for = _agreement(fitted, evaluator, settings.n_of_each)
+        n = settings.n_of_each
+        asked = [fitted.sample(n, label=name, random_state=k) for k, name in enumerate(NAMES)]
+        # The share of images of a requested digit that the classifier takes for it.
+        right = [evaluator.classes(images) == k for k, images in enumerate(asked)]
+        asked_for = float(np.mean(right))
     elif model == "ddpm":
-        drawn = _by_ddpm(parts.vae, train, seed, settings)
+        drawn = _by_ddpm(vae, train, seed, settings)
     else:
-        shape = (settings.n_drawn, parts.vae.latent_dim)
-        drawn = decode(parts.vae, np.asarray(jax.random.normal(jax.random.key(seed), shape)))
+        shape = (settings.n_drawn, vae.latent_dim)
+        drawn = decode(vae, np.asarray(jax.random.normal(jax.random.key(seed), shape)))
     seconds = time.perf_counter() - start
-    _keep(cells / f"{model}-{seed}.npy", drawn[:1000])
+    content = io.BytesIO()
+    np.save(content, drawn[:1000])
+    write_atomically(work.cells / f"{model}-{seed}.npy", content.getvalue())
     figures = msgspec.to_builtins(evaluator(drawn, train.labels))
     return ModelFigures(**figures, asked_for=asked_for, seconds=seconds)
 
@@ -218,19 +204,10 @@ def _by_ddpm(
     digits = np.eye(len(NAMES), dtype=latents.dtype)[train.labels]
     rows = np.concatenate([latents, digits], axis=1)
     n_held_out = len(rows) // 10
-    ddpm = DDPM(replace(settings.ddpm, max_iter=settings.images.latent_steps), seed)
+    ddpm = DDPM(DdpmSettings(**_DDPM, max_iter=settings.images.latent_steps), seed)
     ddpm.fit(rows[n_held_out:], validation=rows[:n_held_out])
     drawn = ddpm.sample(settings.n_drawn, seed)[:, : latents.shape[1]]
     return decode(vae, drawn.astype(np.float32))
-
-
-def _agreement(fitted: ImageModel, evaluator: ImageEvaluator, n: int) -> float:
-    """The share of images of a requested digit that the classifier takes for it."""
-    shares = [
-        np.mean(evaluator.classes(fitted.sample(n, label=name, random_state=k)) == k)
-        for k, name in enumerate(NAMES)
-    ]
-    return float(np.mean(shares))
 
 
 def _training(settings: MnistSettings) -> Digits:
@@ -238,12 +215,6 @@ def _training(settings: MnistSettings) -> Digits:
     return digits._replace(
         images=digits.images[: settings.n_train], labels=digits.labels[: settings.n_train]
     )
-
-
-def _keep(path: Path, images: UInt8[np.ndarray, "n channels size size"]) -> None:
-    content = io.BytesIO()
-    np.save(content, images)
-    write_atomically(path, content.getvalue())
 
 
 def _draw(work: Workplace, seed: int) -> None:
@@ -281,33 +252,25 @@ of the codes, worse for its prior."""
         "nearest": "Our images above the training images nearest to them.",
     }
     pictures = [Picture(figures / f"mnist-{name}.png", said) for name, said in captions.items()]
-    return [Section("Digits", text, _table(summary), pictures)]
-
-
-def _table(summary: MnistSummary) -> Table:
     header = ("images", "Fréchet distance", f"confidence ≥ {CONFIDENT}",
               "largest error of a digit's share", "requested digits")  # fmt: skip
-    rows = [_row(_TITLES[name], row, row.per_seed) for name, row in summary.models().items()]
-    return Table(header, [*rows, _row("real (floor)", summary.floor, [])], n_names=1)
+    forms = {"frechet": ".2f", "confident": ".1%", "histogram_error": ".3f"}
+    rows = [
+        (_TITLES[name], *(shown(row, *form) for form in (*forms.items(), ("asked_for", ".1%"))))
+        for name, row in summary.models().items()
+    ]
+    floor = [f"{getattr(summary.floor, name):{form}}" for name, form in forms.items()]
+    table = Table(header, [*rows, ("real (floor)", *floor, "")], n_names=1)
+    return [Section("Digits", text, table, pictures)]
 
 
-def _row(name: str, row: ImageFigures, cells: list[ModelFigures]) -> tuple[str, ...]:
-    def shown(key: str, form: str) -> str:
-        value = getattr(row, key, None)
-        return "" if value is None else with_error(value, [getattr(c, key) for c in cells], form)
-
-    forms = {"frechet": ".2f", "confident": ".1%", "histogram_error": ".3f", "asked_for": ".1%"}
-    return name, *(shown(key, form) for key, form in forms.items())
-
-
+@claim("Appendix F.1, figure", "Most latent MNIST images are of high quality", "by eye")
 def _high_quality(summary: MnistSummary) -> Finding:
     ours, others = summary.bellman, (summary.ddpm.frechet, summary.prior.frechet)
     good = ours.confident >= 0.85 and ours.histogram_error <= 0.03
-    good = good and ours.frechet < min(others)
-    frechet = with_error(ours.frechet, [cell.frechet for cell in ours.per_seed], ".2f")
     return Finding(
-        f"{ours.confident:.0%} recognised, Fréchet {frechet}",
-        "reproduced" if good else "not reproduced",
+        f"{ours.confident:.0%} recognised, Fréchet {shown(ours, 'frechet', '.2f')}",
+        reproduced(good and ours.frechet < min(others)),
         f"A classifier (accuracy {summary.accuracy:.3f}) is sure of {ours.confident:.0%} of our "
         f"images, whose digits' shares are off by {ours.histogram_error:.3f} at most; Fréchet "
         f"distance {ours.frechet:.2f}, DDPM {others[0]:.2f}, prior {others[1]:.2f}, real "
@@ -325,14 +288,7 @@ EXPERIMENT = Experiment(
     sections=sections,
     order=90,
     page="mnist",
-    claims=(
-        Claim(
-            "Appendix F.1, figure",
-            "Most latent MNIST images are of high quality",
-            "by eye",
-            _high_quality,
-        ),
-    ),
+    claims=(_high_quality,),
     published={"seed": 900, "seeds": 3},
     quick={"seeds": 1, "vae_steps": 1000, "latent_steps": 1000, "classifier_steps": 800},
     thinned="one seed of three, a sixth to a quarter of the training steps",

@@ -1,6 +1,6 @@
 """Section 5.1: the three synthetic figures, next to score-based models."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,17 +10,10 @@ import msgspec
 import numpy as np
 
 from bellman_diffusion.data.toy import TOY_SETS, ToySet
-from bellman_diffusion.paper.claims import ACCURATE, Claim, Finding, MissingFigureError, known
-from bellman_diffusion.paper.experiment import (
-    Experiment,
-    SeededOptions,
-    Summary,
-    Workplace,
-    chosen,
-    option,
-)
+from bellman_diffusion.paper.claims import ACCURATE, Claim, Finding, claim, known, reproduced
+from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
+from bellman_diffusion.paper.seeds import means, shown
 from bellman_diffusion.paper.toy_cells import Cell, ToyFigures, ToySettings, load_cell
-from bellman_diffusion.paper.workers import run_parallel
 from bellman_diffusion.render.fields import draw_field_row
 from bellman_diffusion.render.page import Picture, Section, Table, bullets, counted, with_error
 
@@ -96,48 +89,30 @@ class ToySummary(Summary):
 def run(options: ToyOptions, work: Workplace, settings: ToySettings | None = None) -> ToySummary:
     """Run all cells and put their figures together, by set."""
     settings = settings or ToySettings(max_iter=options.max_iter)
-    models, seeds = chosen("--models", options.models, MODELS), options.all_seeds
+    models, seeds = options.chosen("models", MODELS), options.all_seeds
     cells = [Cell(toy, model, seed) for toy in TOY_SETS for model in models for seed in seeds]
-    tasks = [partial(load_cell, cell, settings, work.cells) for cell in cells]
-    run_parallel(tasks, n_workers=work.n_workers, progress=work.bar("models on sets", ()))
-    results = {cell: task() for cell, task in zip(cells, tasks, strict=True)}
-    rows = {
-        toy.name: {m: _mean([results[Cell(toy, m, seed)] for seed in seeds]) for m in models}
-        for toy in TOY_SETS
-    }
-    mixture = rows["mixture"]
-    one, many = mixture.get("score"), mixture.get("score-flow")
-    errors = None
-    if one is not None and many is not None:
-        errors = WeightErrors(
-            one_level=known(one.weight_error, "weights"),
-            many_levels=known(many.weight_error, "weights"),
-        )
+    tasks = {cell: partial(load_cell, cell, settings, work.cells) for cell in cells}
+    found = work.run_parallel("models on sets", tasks)
+    sets: dict[str, SetRow] = {}
+    for toy in TOY_SETS:
+        per_seed = {m: [found[Cell(toy, m, seed)] for seed in seeds] for m in models}
+        rows = {m: ToyRow(**means(cells, seed=None)) for m, cells in per_seed.items()}
+        leading = msgspec.structs.asdict(rows.pop(models[0]))
+        others: Any = {name.replace("-", "_"): row for name, row in rows.items()}
+        sets[toy.name] = SetRow(model=models[0], **leading, **others)
     summary = ToySummary(
-        seeds=list(seeds),
-        weight_errors=errors,
-        **{name: _set_row(models, found) for name, found in rows.items()},
+        seeds=list(seeds), weight_errors=_weight_errors(sets["mixture"].models()), **sets
     )
     for toy in TOY_SETS:
         _draw_set(work, toy, models, summary)
     return summary
 
 
-def _set_row(models: Sequence[str], rows: dict[str, ToyRow]) -> SetRow:
-    first, *others = models
-    leading: Any = {name: getattr(rows[first], name) for name in ToyRow.__struct_fields__}
-    more: Any = {name.replace("-", "_"): rows[name] for name in others}
-    return SetRow(model=first, **leading, **more)
-
-
-def _mean(cells: list[ToyFigures]) -> ToyRow:
-    """Means over seeds; None where a seed has no figure."""
-    means: dict[str, Any] = {}
-    for name in ToyFigures.__struct_fields__:
-        values = [getattr(cell, name) for cell in cells]
-        whole = name != "seed" and all(value is not None for value in values)
-        means[name] = np.mean(values, axis=0).tolist() if whole else None
-    return ToyRow(**means, per_seed=cells)
+def _weight_errors(models: dict[str, ToyRow]) -> WeightErrors | None:
+    if not {"score", "score-flow"} <= models.keys():
+        return None
+    one, many = (known(models[name].weight_error, "weights") for name in ("score", "score-flow"))
+    return WeightErrors(one_level=one, many_levels=many)
 
 
 def _draw_set(work: Workplace, toy: ToySet, models: Sequence[str], summary: ToySummary) -> None:
@@ -211,33 +186,29 @@ def toy_table(summary: ToySummary) -> Table:
     header = ("set", "model", "W1", "floor", "W1 / floor", "error of p", "error of ∇p",
               "mode weights", "in gaps", "lost", "seconds")  # fmt: skip
     rows = [
-        _row(toy, model, row) for toy in TOY_SETS for model, row in summary.of(toy).models().items()
+        (
+            toy.title,
+            model,
+            shown(row, "w1", ".3f") or "not finite",
+            f"{row.w1_floor:.4g}",
+            "" if row.w1 is None else f"{row.w1 / row.w1_floor:.3g}",
+            shown(row, "scalar_error", ".3f"),
+            shown(row, "gradient_error", ".3f"),
+            " ".join(f"{w:.3f}" for w in row.weights or []),
+            "" if row.gap_share is None else f"{row.gap_share:.3f}",
+            f"{row.lost:.3f}",
+            f"{row.seconds:.1f}",
+        )
+        for toy in TOY_SETS
+        for model, row in summary.of(toy).models().items()
     ]
     return Table(header, rows)
 
 
-def _row(toy: ToySet, model: str, row: ToyRow) -> tuple[str, ...]:
-    def shown(name: str) -> str:
-        value = getattr(row, name)
-        cells = [getattr(cell, name) for cell in row.per_seed]
-        return "" if value is None else with_error(value, cells, ".3f")
+def _learns(toy: str, text: str, paper_says: str) -> Claim[ToySummary]:
+    """That a set is learned: reproduced if the paper's recipe comes near it."""
 
-    return (
-        toy.title,
-        model,
-        shown("w1") or "not finite",
-        f"{row.w1_floor:.4g}",
-        "" if row.w1 is None else f"{row.w1 / row.w1_floor:.3g}",
-        shown("scalar_error"),
-        shown("gradient_error"),
-        " ".join(f"{w:.3f}" for w in row.weights or []),
-        "" if row.gap_share is None else f"{row.gap_share:.3f}",
-        f"{row.lost:.3f}",
-        f"{row.seconds:.1f}",
-    )
-
-
-def _learns(toy: str) -> Callable[[ToySummary], Finding]:
+    @claim("Section 5.1, figure", text, paper_says)
     def find(summary: ToySummary) -> Finding:
         row: SetRow = getattr(summary, toy)
         ratio = known(row.w1, f"W1 on the {toy} set") / row.w1_floor
@@ -254,11 +225,10 @@ def _learns(toy: str) -> Callable[[ToySummary], Finding]:
                 f" Our weights are {weights}, their largest error (mean over seeds) is "
                 f"{row.weight_error:.3f}; the recipe's is {paper.weight_error:.3f}."
             )
-        not_ours = "better" if _matches(row) else "not reproduced"
         ratios = [cell.w1 / cell.w1_floor for cell in row.per_seed if cell.w1 is not None]
         return Finding(
             f"W1 {with_error(ratio, ratios, '.2f')} × floor",
-            "reproduced" if _matches(paper) else not_ours,
+            reproduced(_matches(row) or _matches(paper), _matches(paper)),
             f"Our default is within {ratio:.2f} × of what fresh data gives; the recipe as written: "
             f"{as_written}.{extra}",
         )
@@ -272,14 +242,14 @@ def _matches(row: ToyRow) -> bool:
     return near and (row.weight_error or 0.0) < _WEIGHT_ERROR
 
 
+@claim("Abstract, Section 5.1", "Estimates the density and its gradient accurately", "by eye")
 def _fields_are_accurate(summary: ToySummary) -> Finding:
     """Accurate if the largest error of a field over the sets is small."""
     ours = _worst_errors([summary.of(toy) for toy in TOY_SETS])
     paper = _worst_errors(list(summary.papers().values()))
-    good = "reproduced" if max(paper) < ACCURATE else "better"
     return Finding(
         f"p off by {ours[0]:.0%} at most, ∇p by {ours[1]:.0%}",
-        good if max(ours) < ACCURATE else "not reproduced",
+        reproduced(max(ours) < ACCURATE, max(paper) < ACCURATE),
         "∫|p̂ − p| and ∫|∇p̂ − ∇p|/∫|∇p| on the worst set, of our density and score; s and g of the "
         f"recipe as written, scaled to mass 1, are off by {paper[0]:.0%} and {paper[1]:.0%}.",
     )
@@ -291,6 +261,7 @@ def _worst_errors(rows: Sequence[ToyRow]) -> tuple[float, float]:
     return max(known(row.scalar_error, "the fields") for row in rows), max(slopes)
 
 
+@claim("Section 3.3", "Langevin dynamics on g/s is unstable, dx = g dt + √s dw is not", "argued")
 def _langevin_is_unstable(summary: ToySummary) -> Finding:
     """Reproduced if the paper's dynamics comes nearer, or loses fewer paths, on every set."""
     rows = summary.papers()
@@ -298,7 +269,7 @@ def _langevin_is_unstable(summary: ToySummary) -> Finding:
     said = [f"{name} {row.langevin_lost:.1%} against {row.lost:.1%}" for name, row in rows.items()]
     return Finding(
         f"paths lost: {'; '.join(said)}",
-        "reproduced" if len(worse) == len(rows) else "not reproduced",
+        reproduced(len(worse) == len(rows)),
         "Langevin dynamics on g/s, with s kept above 0.001, against dx = g dt + √s dw on the fields of "
         f"the recipe as written: worse on {len(worse)} of {len(rows)} sets (by W1, or by paths lost "
         "where some are not finite).",
@@ -312,10 +283,9 @@ def _beats_langevin(row: ToyRow) -> bool:
     return row.w1 < row.langevin_w1
 
 
+@claim("Introduction, Section 5.1", "Score-based models miss such weights", "argued")
 def _score_misses_weights(summary: ToySummary) -> Finding:
-    errors, error = summary.weight_errors, summary.mixture.weight_error
-    if errors is None:
-        raise MissingFigureError("the score models")
+    errors, error = known(summary.weight_errors, "the score models"), summary.mixture.weight_error
     found = errors.many_levels < _WEIGHT_ERROR
     return Finding(
         f"weights off by {errors.one_level:.2f} (one noise level), {errors.many_levels:.3f} (many)",
@@ -339,37 +309,14 @@ EXPERIMENT = Experiment(
     order=40,
     page="toy",
     claims=(
-        Claim(
-            "Abstract, Section 5.1",
-            "Estimates the density and its gradient accurately",
-            "by eye",
-            _fields_are_accurate,
+        _fields_are_accurate,
+        _langevin_is_unstable,
+        _learns(
+            "uniform", "Learns a uniform distribution on disjoint intervals", "nearly matching"
         ),
-        Claim(
-            "Section 3.3",
-            "Langevin dynamics on g/s is unstable, dx = g dt + √s dw is not",
-            "argued",
-            _langevin_is_unstable,
-        ),
-        Claim(
-            "Section 5.1, figure",
-            "Learns a uniform distribution on disjoint intervals",
-            "nearly matching",
-            _learns("uniform"),
-        ),
-        Claim(
-            "Section 5.1, figure",
-            "Learns a mixture with unbalanced weights",
-            "recovers 0.45, 0.45, 0.1",
-            _learns("mixture"),
-        ),
-        Claim(
-            "Introduction, Section 5.1",
-            "Score-based models miss such weights",
-            "argued",
-            _score_misses_weights,
-        ),
-        Claim("Section 5.1, figure", "Learns two moons", "accurately", _learns("moons")),
+        _learns("mixture", "Learns a mixture with unbalanced weights", "recovers 0.45, 0.45, 0.1"),
+        _score_misses_weights,
+        _learns("moons", "Learns two moons", "accurately"),
     ),
     published={"seed": 300, "seeds": 3},
     quick={"seeds": 1, "max_iter": 2000},

@@ -17,7 +17,6 @@ import numpy as np
 from bellman_diffusion.data.uci import TABLES
 from bellman_diffusion.paper.cells import load_or_run
 from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
-from bellman_diffusion.paper.workers import run_parallel
 from bellman_diffusion.render.page import Section, Table
 from bellman_diffusion.tables.model import TableModel
 from bellman_diffusion.tables.usefulness import usefulness
@@ -58,25 +57,19 @@ class UsefulnessSummary(Summary):
 
 def run(options: UsefulnessOptions, work: Workplace) -> UsefulnessSummary:
     """Run what is missing."""
-    tasks = [
-        partial(
-            load_or_run,
-            work.cells / f"{seed}.json",
-            {"seed": seed, "max_iter": options.max_iter},
-            SplitFigures,
-            partial(_run, seed, options.max_iter),
-        )
-        for seed in options.all_seeds
-    ]
-    run_parallel(tasks, n_workers=work.n_workers, progress=work.bar("splits", ()))
-    cells = [task() for task in tasks]
+    tasks = {}
+    for seed in options.all_seeds:
+        key = {"seed": seed, "max_iter": options.max_iter}
+        path, run = work.cells / f"{seed}.json", partial(_run, **key)
+        tasks[seed] = partial(load_or_run, path, key, SplitFigures, run)
+    found = work.run_parallel("splits", tasks)
+    cells: list[SplitFigures] = [*found.values()]
     figures: dict[str, Any] = {}
     for name in ("tstr", "real"):
         values = [getattr(cell, name) for cell in cells]
         figures[name] = float(np.mean(values))
         figures[f"{name}_deviation"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    seeds = list(options.all_seeds)
-    return UsefulnessSummary(seeds=seeds, published=PUBLISHED, per_seed=cells, **figures)
+    return UsefulnessSummary(seeds=[*found], published=PUBLISHED, per_seed=cells, **figures)
 
 
 def _run(seed: int, max_iter: int | None) -> SplitFigures:
