@@ -138,7 +138,7 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         if progress is None:
             progress = RichProgress("fit") if self.verbose else NoProgress()
         fitted = model.fit_field(recipe, z, seed, validation=others, run=run, progress=progress)
-        self.field_ = fitted.field
+        self.field_ = fitted.model
         self.recipe_ = recipe
         self.standardiser_ = standardiser
         self.box_ = Box.around(z)
