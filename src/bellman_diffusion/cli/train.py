@@ -13,11 +13,11 @@ from bellman_diffusion.agents.devices import use_all_cores
 from bellman_diffusion.agents.distributed import gathered, join, own_share
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import Training, train_agents
-from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
+from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, finish, show
 from bellman_diffusion.cli.run_settings import read_fields, read_pairs
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.render.training_page import training_table, write_training_report
-from bellman_diffusion.training import NoProgress, RunFolder, training_bar
+from bellman_diffusion.training import RunFolder, progress_bar
 from bellman_diffusion.training.files import write_json
 
 
@@ -114,7 +114,8 @@ def _run(
         # Each process keeps its own checkpoints and figures; the first one's folder has the whole.
         folder = folder / f"seeds-{seeds[0]}-{seeds[-1]}"
     run = RunFolder(folder, config.to_json() | {"seeds": seeds})
-    bar = NoProgress() if quiet else training_bar(f"{config.env_id} {config.algo}")
+    title = f"{config.env_id} {config.algo}"
+    bar = progress_bar(title, quiet=quiet, shown=("return", "loss"), rate="steps/s each")
     return folder, train_agents(config, seeds, run=run, progress=bar)
 
 
@@ -134,13 +135,13 @@ def _end(training: Training, everyone: list[int], folder: Path, quiet: bool, as_
     show(
         training_table(whole), f"{whole.config.env_id}, {whole.config.algo}", quiet=quiet or as_json
     )
-    if as_json:
-        print_json(figures | {"report": str(report), "run": str(folder)})
-    elif not quiet:
-        typer.echo(
-            f"Compiled in {training.compile_seconds:.1f} s, {training.steps_per_second:,.0f} steps/s"
-        )
-        typer.echo(f"Report: {report}")
+    finish(
+        figures | {"report": str(report), "run": str(folder)},
+        f"Compiled in {training.compile_seconds:.1f} s, {training.steps_per_second:,.0f} steps/s",
+        f"Report: {report}",
+        quiet=quiet,
+        as_json=as_json,
+    )
 
 
 def _name(config: AgentConfig) -> str:

@@ -3,7 +3,7 @@
 from bellman_diffusion.training.fit import Fitted, Trainer
 from bellman_diffusion.training.loop import train
 from bellman_diffusion.training.optimiser import init_state, make_program
-from bellman_diffusion.training.progress import NoProgress, Progress, RichProgress, training_bar
+from bellman_diffusion.training.progress import NoProgress, Progress, RichProgress, progress_bar
 from bellman_diffusion.training.run import RunFolder
 
 __all__ = [
@@ -15,6 +15,6 @@ __all__ = [
     "Trainer",
     "init_state",
     "make_program",
+    "progress_bar",
     "train",
-    "training_bar",
 ]
