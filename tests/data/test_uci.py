@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from bellman_diffusion.data.uci import TABLES

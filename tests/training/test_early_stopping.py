@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from bellman_diffusion import BellmanDiffusion
-from bellman_diffusion.training.early_stopping import train_until_best
-from bellman_diffusion.training.optimiser import TrainState
+from bellman_diffusion.training import TrainState, train_until_best
 
 
 def counting(state, step, n_steps):

@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from bellman_diffusion.errors import CheckpointError, InvalidInputError, TrainingDivergedError
-from bellman_diffusion.training import NoProgress, RunFolder, init_state, make_program, train
-from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
+from bellman_diffusion.training import (
+    NoProgress,
+    RunFolder,
+    init_state,
+    make_program,
+    read_checkpoint,
+    train,
+    write_checkpoint,
+)
+from bellman_diffusion.training.checkpoint import Header
 from bellman_diffusion.training.interrupt import stop_between_chunks
 from bellman_diffusion.training.optimiser import Schedule
 

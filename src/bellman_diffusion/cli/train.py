@@ -17,7 +17,7 @@ from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, finis
 from bellman_diffusion.cli.run_settings import read_fields, read_pairs
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.render.training_page import training_table, write_training_report
-from bellman_diffusion.training import RunFolder, progress_bar
+from bellman_diffusion.training import NoProgress, RunFolder, training_bar
 from bellman_diffusion.training.files import write_json
 
 
@@ -114,8 +114,7 @@ def _run(
         # Each process keeps its own checkpoints and figures; the first one's folder has the whole.
         folder = folder / f"seeds-{seeds[0]}-{seeds[-1]}"
     run = RunFolder(folder, config.to_json() | {"seeds": seeds})
-    title = f"{config.env_id} {config.algo}"
-    bar = progress_bar(title, quiet=quiet, shown=("return", "loss"), rate="steps/s each")
+    bar = NoProgress() if quiet else training_bar(f"{config.env_id} {config.algo}")
     return folder, train_agents(config, seeds, run=run, progress=bar)
 
 

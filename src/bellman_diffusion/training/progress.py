@@ -89,8 +89,11 @@ class RichProgress:
         return "  ".join(f"{n} {v}" for n, v in zip(self._shown, values, strict=True))
 
 
-def progress_bar(
-    title: str, *, quiet: bool, shown: Sequence[str] = ("loss",), rate: str | None = None
-) -> Progress:
+def progress_bar(title: str, *, quiet: bool, shown: Sequence[str] = ("loss",)) -> Progress:
     """A bar on stderr, or none."""
-    return NoProgress() if quiet else RichProgress(title, shown, rate)
+    return NoProgress() if quiet else RichProgress(title, shown)
+
+
+def training_bar(title: str) -> RichProgress:
+    """The bar of some agents' training."""
+    return RichProgress(title, ("return", "loss"), "steps/s each")
