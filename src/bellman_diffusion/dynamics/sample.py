@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
 from bellman_diffusion.blocks import in_blocks
-from bellman_diffusion.dynamics.base import AbstractDynamics
+from bellman_diffusion.dynamics.base import AbstractDynamics, Paths
 from bellman_diffusion.errors import SamplingFailedError
+from bellman_diffusion.fields.base import RandomKey
 
 # Small enough for the activations of a block to stay in the processor's cache.
 LARGEST_BLOCK = 512
@@ -56,7 +57,7 @@ class Samples(NamedTuple):
 
 def sample(
     dynamics: AbstractDynamics,
-    key: Key[Array, ""],
+    key: RandomKey,
     start: Float[Array, "n dim"] | Float[np.ndarray, "n dim"],
     *,
     box: Box | None = None,
@@ -87,8 +88,8 @@ def sample(
 
 @eqx.filter_jit
 def _run(
-    dynamics: AbstractDynamics, key: Key[Array, ""], start: Float[Array, "paths dim"]
-) -> tuple[Float[Array, "paths dim"], Float[Array, " paths"]]:
+    dynamics: AbstractDynamics, key: RandomKey, start: Paths
+) -> tuple[Paths, Float[Array, " paths"]]:
     def body(carry, step_key):
         state, accepted = carry
         state, info = dynamics.step(step_key, state)
@@ -101,10 +102,7 @@ def _run(
 
 
 def trace(
-    dynamics: AbstractDynamics,
-    key: Key[Array, ""],
-    start: Float[np.ndarray, "paths dim"],
-    n_frames: int,
+    dynamics: AbstractDynamics, key: RandomKey, start: Float[np.ndarray, "paths dim"], n_frames: int
 ) -> tuple[np.ndarray, Float[np.ndarray, "frames paths dim"]]:
     """Where the paths are at about `n_frames` moments: after how many steps, and the positions."""
     frames = np.unique(np.linspace(0, dynamics.n_steps, n_frames).round().astype(int))
@@ -114,10 +112,7 @@ def trace(
 
 @eqx.filter_jit
 def _trace(
-    dynamics: AbstractDynamics,
-    key: Key[Array, ""],
-    start: Float[Array, "paths dim"],
-    steps: Int[Array, " frames"],
+    dynamics: AbstractDynamics, key: RandomKey, start: Paths, steps: Int[Array, " frames"]
 ) -> Float[Array, "frames paths dim"]:
     def one(i, carry):
         state, done, key = carry

@@ -6,9 +6,8 @@ paper's limit ε → 0, where s = p and g = ∇p; for a wide kernel the samples 
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Key
 
-from bellman_diffusion.fields.base import AbstractField
+from bellman_diffusion.fields.base import AbstractField, Point, PointFields, RandomKey
 from bellman_diffusion.fields.networks import mlp
 
 
@@ -19,13 +18,11 @@ class ConservativeField(AbstractField):
 
     @classmethod
     def create(
-        cls, key: Key[Array, ""], dim: int, width: int = 128, depth: int = 3
+        cls, key: RandomKey, dim: int, width: int = 128, depth: int = 3
     ) -> "ConservativeField":
         """A random network with `depth` hidden layers of `width` units."""
         return cls(mlp(key, dim, "scalar", width, depth))
 
-    def scalar_and_gradient(
-        self, x: Float[Array, " dim"]
-    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+    def scalar_and_gradient(self, x: Point) -> PointFields:
         """s(x) and its gradient."""
         return jax.value_and_grad(lambda y: jax.nn.softplus(self.scalar_network(y)))(x)

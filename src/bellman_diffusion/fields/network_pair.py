@@ -2,9 +2,8 @@
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Key
 
-from bellman_diffusion.fields.base import AbstractField
+from bellman_diffusion.fields.base import AbstractField, Point, PointFields, RandomKey
 from bellman_diffusion.fields.networks import mlp
 
 
@@ -15,9 +14,7 @@ class NetworkPair(AbstractField):
     gradient_network: eqx.nn.MLP
 
     @classmethod
-    def create(
-        cls, key: Key[Array, ""], dim: int, width: int = 128, depth: int = 3
-    ) -> "NetworkPair":
+    def create(cls, key: RandomKey, dim: int, width: int = 128, depth: int = 3) -> "NetworkPair":
         """Random networks with `depth` hidden layers of `width` units."""
         key_s, key_g = jax.random.split(key)
         return cls(
@@ -25,8 +22,6 @@ class NetworkPair(AbstractField):
             gradient_network=mlp(key_g, dim, dim, width, depth),
         )
 
-    def scalar_and_gradient(
-        self, x: Float[Array, " dim"]
-    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+    def scalar_and_gradient(self, x: Point) -> PointFields:
         """s(x) and g(x) from their own networks."""
         return jax.nn.softplus(self.scalar_network(x)), self.gradient_network(x)
