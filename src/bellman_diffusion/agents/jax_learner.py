@@ -101,7 +101,7 @@ class JaxLearner(eqx.Module):
         action = jnp.where(noise.explore, noise.action, best)
         now, step = jax.vmap(self.environment.step)(noise.step_keys, actors.state, action)
         ended = step.terminated | step.truncated
-        now, observation = _where(ended, noise.resets, (now, step.observation))
+        now, observation = where_rows(ended, noise.resets, (now, step.observation))
         total = actors.total + step.reward
         flags = (a.astype(jnp.float32) for a in (step.terminated, ended))
         rows = Rows(actors.observation, action, step.reward, step.observation, *flags)
@@ -156,7 +156,9 @@ class JaxLearner(eqx.Module):
         return jax.lax.while_loop(go_on, one, carry)[3]
 
 
-def _where(choice: Bool[Array, " n"], yes: Any, no: Any) -> Any:
+def where_rows(choice: Bool[Array, " n"], yes: Any, no: Any) -> Any:
+    """The rows of one tree of arrays or of another."""
+
     def pick(a: Array, b: Array) -> Array:
         return jnp.where(choice.reshape(-1, *([1] * (a.ndim - 1))), a, b)
 

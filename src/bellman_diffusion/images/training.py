@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Integer, Key, UInt8
 
 from bellman_diffusion.images.classifier import Classifier, classifier_loss
+from bellman_diffusion.images.reading import Images
 from bellman_diffusion.images.vae import VAE, vae_loss
 from bellman_diffusion.training import Progress, RunFolder, Trainer
 from bellman_diffusion.training.optimiser import Schedule
@@ -18,7 +19,7 @@ _SCHEDULE = Schedule(learning_rate=2e-3, ema_decay=0.995, adam_b2=0.999)
 
 
 def fit_vae(
-    images: UInt8[np.ndarray, "n channels size size"],
+    images: Images,
     *,
     latent_dim: int,
     kl_weight: float,
@@ -34,7 +35,7 @@ def fit_vae(
 
 
 def fit_classifier(
-    images: UInt8[np.ndarray, "n channels size size"],
+    images: Images,
     labels: Integer[np.ndarray, " n"],
     *,
     n_steps: int,

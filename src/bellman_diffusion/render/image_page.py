@@ -7,7 +7,7 @@ from jaxtyping import UInt8
 
 from bellman_diffusion.errors import BellmanError
 from bellman_diffusion.images.model import ImageModel
-from bellman_diffusion.images.reading import Pictures
+from bellman_diffusion.images.reading import Images, Pictures
 from bellman_diffusion.render.image_grid import draw_grid
 from bellman_diffusion.render.page import Picture, Section, write_page
 
@@ -65,10 +65,7 @@ def write_image_report(
     return write_page(out / "report.html", "Images", command, sections)
 
 
-def nearest_images(
-    samples: UInt8[np.ndarray, "n channels size size"],
-    images: UInt8[np.ndarray, "m channels size size"],
-) -> UInt8[np.ndarray, "n channels size size"]:
+def nearest_images(samples: Images, images: UInt8[np.ndarray, "m channels size size"]) -> Images:
     """For each sample the image with the least squared distance."""
     mine = samples.reshape(len(samples), -1).astype(np.float32)
     # In blocks: all images as numbers would take four times their bytes, twice.

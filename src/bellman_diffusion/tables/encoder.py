@@ -186,6 +186,12 @@ def plain_numbers(values: Any, column: Column) -> Float[np.ndarray, " n"]:
     return numbers
 
 
+def column_numbers(frame: pd.DataFrame, column: Column) -> Any:
+    """A column of a frame as numbers: its levels, or its values."""
+    values = frame[column.name]
+    return level_numbers(values, column) if column.is_discrete else plain_numbers(values, column)
+
+
 def _spread(
     numbers: Float[np.ndarray, "*n"], column: Column, rng: np.random.Generator
 ) -> Float[np.ndarray, "*n"]:
