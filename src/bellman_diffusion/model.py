@@ -56,11 +56,8 @@ def build_objective(recipe: Recipe) -> AbstractObjective:
     """The loss."""
     if recipe.objective == "denoising":
         return _denoising(recipe)
-    trace = (
-        ExactTrace()
-        if recipe.objective == "exact-trace"
-        else SlicedTrace(recipe.slice_distribution)
-    )
+    exact = recipe.objective == "exact-trace"
+    trace = ExactTrace() if exact else SlicedTrace(recipe.slice_distribution)
     return FieldMatching(
         build_kernel(recipe), trace, recipe.epsilon, recipe.pairs, recipe.n_slices, recipe.jitter
     )
@@ -89,17 +86,10 @@ def build_field(recipe: Recipe, covariance: Float[Array, "dim dim"], key: Key[Ar
 def build_dynamics(recipe: Recipe, field: Field) -> AbstractDynamics:
     """The sampler."""
     if isinstance(field, NoiseConditionalPair):
-        return Annealed(
-            field=field,
-            scale=field.scale,
-            n_steps=recipe.n_steps,
-            n_corrections=recipe.n_corrections,
-            step_factor=recipe.step_size,
-        )
+        return Annealed(field, field.scale, *_levels(recipe))
     assert isinstance(field, AbstractField)
     kinds = {"euler": EulerMaruyama, "metropolis": Metropolis, "langevin": Langevin}
-    kind = kinds[recipe.dynamics]
-    return kind(field=field, step_size=recipe.step_size, n_steps=recipe.n_steps)
+    return kinds[recipe.dynamics](field, recipe.step_size, recipe.n_steps)
 
 
 def build_conditioned(recipe: Recipe, field: Field) -> Conditioned:
@@ -109,12 +99,12 @@ def build_conditioned(recipe: Recipe, field: Field) -> Conditioned:
             "rows are completed by annealed dynamics: use the 'default' preset, or draw samples and "
             "keep those that fit"
         )
-    return Conditioned(
-        field=field,
-        n_steps=recipe.n_steps,
-        n_corrections=recipe.n_corrections,
-        step_factor=recipe.step_size,
-    )
+    return Conditioned(field, *_levels(recipe))
+
+
+def _levels(recipe: Recipe) -> tuple[int, int, float]:
+    """The noise levels of annealed dynamics, the steps at each, and the factor of their size."""
+    return recipe.n_steps, recipe.n_corrections, recipe.step_size
 
 
 def scalar_is_density(recipe: Recipe, dim: int) -> bool:

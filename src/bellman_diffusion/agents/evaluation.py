@@ -6,9 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from bellman_diffusion.agents.jax_learner import JaxLearner, where_rows
+from bellman_diffusion.agents.replay import RandomKey
 from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.mixture import MixtureReturn
 from bellman_diffusion.returns.models import Normalisation
@@ -83,7 +84,7 @@ def _with_width(distribution: ReturnDistribution, width: float) -> ReturnDistrib
 
 def evaluate_returns(
     whole: JaxLearner,
-    key: Key[Array, ""],
+    key: RandomKey,
     network: Any,
     normalisation: Normalisation,
     n_states: int = 20,
@@ -98,7 +99,7 @@ def evaluate_returns(
 
 def evaluate_states(
     whole: JaxLearner,
-    key: Key[Array, ""],
+    key: RandomKey,
     network: Any,
     normalisation: Normalisation,
     start: tuple[Any, Array],
@@ -133,7 +134,7 @@ _followed = eqx.filter_jit(lambda whole, *arguments: whole.follow(*arguments))
 @eqx.filter_jit
 def _met(
     whole: JaxLearner,
-    key: Key[Array, ""],
+    key: RandomKey,
     network: Any,
     normalisation: Normalisation,
     n: int,

@@ -76,9 +76,16 @@ def sample(
     x, acceptance = in_blocks(
         lambda i, rows: _run(dynamics, jax.random.fold_in(key, i), rows), start, block
     )
-    result = _judge(x, box, float(np.mean(acceptance)))
+    finite = np.all(np.isfinite(x), axis=1)
+    outside = 0 if box is None else int(np.sum(finite & ~box.contains(x)))
+    result = Samples(x, int(np.sum(~finite)), outside, float(np.mean(acceptance)))
     if result.lost > max_lost:
-        raise SamplingFailedError(_explain(result, max_lost))
+        raise SamplingFailedError(
+            f"{result.n_nonfinite} of {n} paths are not finite and {outside} left "
+            f"the data's box ({result.lost:.1%}; at most {max_lost:.1%} is allowed). The step size is "
+            "too large or the fields are wrong off the data: lower step_size, train longer, use the "
+            "'default' preset, or raise max_lost to look at the samples all the same."
+        )
     if result.n_nonfinite:
         warnings.warn(
             f"{result.n_nonfinite} of {n} paths are not finite", RuntimeWarning, stacklevel=2
@@ -123,18 +130,3 @@ def _trace(
         return carry, carry[0].position
 
     return jax.lax.scan(frame, (dynamics.init(start), jnp.asarray(0), key), steps)[1]
-
-
-def _judge(x: Float[np.ndarray, "n dim"], box: Box | None, acceptance: float) -> Samples:
-    finite = np.all(np.isfinite(x), axis=1)
-    outside = 0 if box is None else int(np.sum(finite & ~box.contains(x)))
-    return Samples(x, int(np.sum(~finite)), outside, acceptance)
-
-
-def _explain(result: Samples, max_lost: float) -> str:
-    return (
-        f"{result.n_nonfinite} of {len(result.x)} paths are not finite and {result.n_outside} left "
-        f"the data's box ({result.lost:.1%}; at most {max_lost:.1%} is allowed). The step size is "
-        "too large or the fields are wrong off the data: lower step_size, train longer, use the "
-        "'default' preset, or raise max_lost to look at the samples all the same."
-    )

@@ -1,11 +1,13 @@
 """Training of the networks for images, on bytes: a batch becomes numbers when it is used."""
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Integer, Key, UInt8
+from jaxtyping import Array, Float, Integer, UInt8
 
 from bellman_diffusion.images.classifier import Classifier, classifier_loss
 from bellman_diffusion.images.reading import Images
@@ -56,25 +58,27 @@ def as_numbers(images: UInt8[Array, "*n"]) -> Float[Array, "*n"]:
 
 @lru_cache(maxsize=8)
 def _vae_trainer(size: int, channels: int, latent_dim: int, kl_weight: float) -> Trainer:
-    def init(key: Key[Array, ""]) -> VAE:
-        return VAE.create(key, size=size, channels=channels, latent_dim=latent_dim)
-
-    def loss(vae, _average, key, data, n_rows):
-        key_rows, key_loss = jax.random.split(key)
-        rows = jax.random.randint(key_rows, (_BATCH,), 0, n_rows)
-        return vae_loss(vae, key_loss, as_numbers(data[0][rows]), kl_weight)
-
-    return Trainer.compile(init, loss, _SCHEDULE, _CHUNK_STEPS)
+    return _trainer(
+        lambda key: VAE.create(key, size=size, channels=channels, latent_dim=latent_dim),
+        lambda vae, key, images: vae_loss(vae, key, images, kl_weight),
+    )
 
 
 @lru_cache(maxsize=8)
 def _classifier_trainer(size: int, channels: int, n_classes: int) -> Trainer:
-    def init(key: Key[Array, ""]) -> Classifier:
-        return Classifier.create(key, size=size, channels=channels, n_classes=n_classes)
+    return _trainer(
+        lambda key: Classifier.create(key, size=size, channels=channels, n_classes=n_classes),
+        lambda classifier, key, *batch: (classifier_loss(classifier, key, *batch), {}),
+    )
 
-    def loss(classifier, _average, key, data, n_rows):
-        key_rows, key_shift = jax.random.split(key)
+
+def _trainer(init: Callable[..., Any], batch_loss: Callable[..., Any]) -> Trainer:
+    """For a loss of (model, key, images as numbers, what else there is of each)."""
+
+    def loss(model, _average, key, data, n_rows):
+        key_rows, key_loss = jax.random.split(key)
         rows = jax.random.randint(key_rows, (_BATCH,), 0, n_rows)
-        return classifier_loss(classifier, key_shift, as_numbers(data[0][rows]), data[1][rows]), {}
+        images, *others = (a[rows] for a in data)
+        return batch_loss(model, key_loss, as_numbers(images), *others)
 
     return Trainer.compile(init, loss, _SCHEDULE, _CHUNK_STEPS)
