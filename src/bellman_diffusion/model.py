@@ -172,7 +172,8 @@ def _compile(recipe: Recipe, dim: int) -> Trainer:
     objective = build_objective(recipe)
     n_second = _second(recipe, recipe.batch_size)
     # Clean points beyond the batch are only looked up.
-    n_first = max(recipe.batch_size, _group_size(recipe))
+    n_clean = recipe.group_size if recipe.objective == "denoising" else 1
+    n_first = max(recipe.batch_size, n_clean)
 
     def loss(field, _average, key, data, n_rows):
         key_1, key_2, key_loss = jax.random.split(key, 3)
@@ -200,10 +201,6 @@ def _compile(recipe: Recipe, dim: int) -> Trainer:
         jnp.eye(dim),
         validation_loss=validation_loss,
     )
-
-
-def _group_size(recipe: Recipe) -> int:
-    return recipe.group_size if recipe.objective == "denoising" else 1
 
 
 def _second(recipe: Recipe, n_first: int) -> int:

@@ -105,6 +105,10 @@ class ImageModel:
         _check(images, labels, names)
         self.vae_ = vae
         self.names_ = _names(labels, names)
+        latents = draw_latents(vae, images, self.random_state)
+        table = pd.DataFrame(latents, columns=[f"z{k}" for k in range(latents.shape[1])])
+        if labels is not None:
+            table[LABEL] = [self.names_[k] for k in labels]
         self.latents_ = TableModel(
             kinds={LABEL: "category"} if labels is not None else {},
             transform="plain",
@@ -114,18 +118,8 @@ class ImageModel:
             # Codes are as smooth as a table of numbers, although there is a class column.
             learning_rate=2e-3,
             sigma_min=0.08,
-        ).fit(self._latent_table(images, labels), progress=progress)
+        ).fit(table, progress=progress)
         return self
-
-    def _latent_table(
-        self, images: Images, labels: Integer[np.ndarray, " n"] | None = None
-    ) -> pd.DataFrame:
-        """A draw of every image's latent, as rows of a table, with its class."""
-        latents = draw_latents(self.vae_, images, self.random_state)
-        table = pd.DataFrame(latents, columns=[f"z{k}" for k in range(latents.shape[1])])
-        if labels is not None:
-            table[LABEL] = [self.names_[k] for k in labels]
-        return table
 
     def sample(
         self, n: int, *, label: str | None = None, random_state: int | None = None
