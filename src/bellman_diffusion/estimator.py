@@ -303,18 +303,22 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
     def from_header(cls, field: model.Field, header: ModelHeader) -> "BellmanDiffusion":
         """A model from its fields and what `to_header` gave."""
         loaded = cls(header.recipe, random_state=header.random_state)
-        loaded.field_ = field
-        loaded.recipe_ = header.recipe
-        loaded.n_features_in_ = header.columns
-        if header.names is not None:
-            loaded.feature_names_in_ = np.asarray(header.names, dtype=object)
-        loaded.standardiser_ = Standardiser(np.asarray(header.mean), np.asarray(header.scale))
-        loaded.box_ = Box(*(np.asarray(side) for side in header.box))
-        loaded.covariance_ = np.asarray(header.covariance, np.float32)
-        loaded.train_rows_ = None
-        loaded.frame_type_ = DataFrame if header.frame else None
-        loaded.loss_, loaded.n_iter_ = header.loss, header.steps
+        loaded._restore(field, header)
         return loaded
+
+    def _restore(self, field: model.Field, header: ModelHeader) -> None:
+        self.field_ = field
+        self.recipe_ = header.recipe
+        self.n_features_in_ = header.columns
+        if header.names is not None:
+            self.feature_names_in_ = np.asarray(header.names, dtype=object)
+        self.standardiser_ = Standardiser(np.asarray(header.mean), np.asarray(header.scale))
+        self.box_ = Box(*(np.asarray(side) for side in header.box))
+        self.covariance_ = np.asarray(header.covariance, np.float32)
+        self.train_rows_ = None
+        self.frame_type_ = DataFrame if header.frame else None
+        self.loss_ = header.loss
+        self.n_iter_ = header.steps
 
     def _resolve(self) -> Recipe:
         return make_recipe(self.preset, **{name: getattr(self, name) for name in _CHANGED})

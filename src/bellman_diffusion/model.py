@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -86,10 +87,11 @@ def build_field(recipe: Recipe, covariance: Float[Array, "dim dim"], key: Key[Ar
 def build_dynamics(recipe: Recipe, field: Field) -> AbstractDynamics:
     """The sampler."""
     if isinstance(field, NoiseConditionalPair):
-        return Annealed(field, field.scale, *_levels(recipe))
+        return Annealed(field=field, scale=field.scale, **_levels(recipe))
     assert isinstance(field, AbstractField)
     kinds = {"euler": EulerMaruyama, "metropolis": Metropolis, "langevin": Langevin}
-    return kinds[recipe.dynamics](field, recipe.step_size, recipe.n_steps)
+    kind = kinds[recipe.dynamics]
+    return kind(field=field, step_size=recipe.step_size, n_steps=recipe.n_steps)
 
 
 def build_conditioned(recipe: Recipe, field: Field) -> Conditioned:
@@ -99,12 +101,12 @@ def build_conditioned(recipe: Recipe, field: Field) -> Conditioned:
             "rows are completed by annealed dynamics: use the 'default' preset, or draw samples and "
             "keep those that fit"
         )
-    return Conditioned(field, *_levels(recipe))
+    return Conditioned(field=field, **_levels(recipe))
 
 
-def _levels(recipe: Recipe) -> tuple[int, int, float]:
-    """The noise levels of annealed dynamics, the steps at each, and the factor of their size."""
-    return recipe.n_steps, recipe.n_corrections, recipe.step_size
+def _levels(recipe: Recipe) -> dict[str, Any]:
+    steps = {"n_steps": recipe.n_steps, "n_corrections": recipe.n_corrections}
+    return steps | {"step_factor": recipe.step_size}
 
 
 def scalar_is_density(recipe: Recipe, dim: int) -> bool:
