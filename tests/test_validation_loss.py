@@ -37,10 +37,10 @@ def test_validation_rows_are_judged_each_by_its_own_noise(n_points):
     """Within 8 %. With a group's clean points known, few rows would look easy."""
     points = OTHERS[:n_points]
     fitted = fit_field(RECIPE, ROWS, 0, validation=points)
-    wanted = plain_denoising_loss(fitted.field, points, ROWS)
+    wanted = plain_denoising_loss(fitted.model, points, ROWS)
     assert fitted.figures["loss/validation"] == pytest.approx(wanted, rel=0.08)
     # The group's posterior would say something clearly else.
-    other = plain_denoising_loss(fitted.field, points, ROWS, group_size=64)
+    other = plain_denoising_loss(fitted.model, points, ROWS, group_size=64)
     assert abs(other - wanted) > 0.2 * wanted
 
 
@@ -60,5 +60,5 @@ def test_the_field_that_is_kept_is_that_of_the_least_validation_loss():
     fitted = fit_field(recipe, ROWS[:8], 0, validation=OTHERS, progress=losses)
     best = min(losses.found, key=losses.found.get)
     assert fitted.steps == best
-    wanted = plain_denoising_loss(fitted.field, OTHERS, ROWS[:8])
+    wanted = plain_denoising_loss(fitted.model, OTHERS, ROWS[:8])
     assert losses.found[best] == pytest.approx(wanted, rel=0.08)

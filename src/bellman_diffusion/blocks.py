@@ -27,14 +27,12 @@ def in_blocks(
     def one(i: int) -> Any:
         return jax.block_until_ready(function(i, padded[i * block : (i + 1) * block]))
 
-    with ThreadPoolExecutor(_workers()) as pool:
+    with ThreadPoolExecutor(n_cores() if jax.default_backend() == "cpu" else 1) as pool:
         parts = list(pool.map(one, range(len(padded) // block)))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(rows)], *parts)
 
 
-def _workers() -> int:
-    if jax.default_backend() != "cpu":
-        return 1
-    # The cores that this process may use, which a container can make fewer than there are.
+def n_cores() -> int:
+    """The cores that this process may use, which a container can make fewer than there are."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from pandas import DataFrame
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -34,7 +35,7 @@ from bellman_diffusion.fields import (
     evaluate,
     evaluate_score,
 )
-from bellman_diffusion.frames import feature_names, frame_type, pandas_frame, validated
+from bellman_diffusion.frames import feature_names, frame_type, validated
 from bellman_diffusion.model import ModelHeader
 from bellman_diffusion.recipe import SAMPLER_SETTINGS, Recipe, make_recipe
 from bellman_diffusion.standardise import Standardiser
@@ -138,7 +139,7 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         if progress is None:
             progress = RichProgress("fit") if self.verbose else NoProgress()
         fitted = model.fit_field(recipe, z, seed, validation=others, run=run, progress=progress)
-        self.field_ = fitted.field
+        self.field_ = fitted.model
         self.recipe_ = recipe
         self.standardiser_ = standardiser
         self.box_ = Box.around(z)
@@ -315,7 +316,7 @@ class BellmanDiffusion(DensityMixin, BaseEstimator):
         self.box_ = Box(*(np.asarray(side) for side in header.box))
         self.covariance_ = np.asarray(header.covariance, np.float32)
         self.train_rows_ = None
-        self.frame_type_ = pandas_frame() if header.frame else None
+        self.frame_type_ = DataFrame if header.frame else None
         self.loss_ = header.loss
         self.n_iter_ = header.steps
 

@@ -31,12 +31,3 @@ def feature_names(estimator: Any) -> list[str] | None:
 def frame_type(X: Any) -> Any:
     """The data frame class of X, or None for arrays."""
     return type(X) if hasattr(X, "columns") and hasattr(X, "iloc") else None
-
-
-def pandas_frame() -> Any:
-    """pandas' data frame, or None without pandas."""
-    try:
-        from pandas import DataFrame  # noqa: PLC0415 (only where a frame was fitted)
-    except ImportError:
-        return None
-    return DataFrame

@@ -1,10 +1,9 @@
 """From a recipe and standardised data to fields, and from fields to samples."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -39,22 +38,12 @@ from bellman_diffusion.matching import (
     SlicedTrace,
 )
 from bellman_diffusion.recipe import Recipe
-from bellman_diffusion.training import (
-    Progress,
-    RunFolder,
-    averaged,
-    init_state,
-    make_program,
-    train,
-    train_until_best,
-)
+from bellman_diffusion.training import Fitted, Progress, RunFolder, Trainer
 from bellman_diffusion.training.checkpoint import Header
 from bellman_diffusion.training.optimiser import Schedule
 
 CHUNK_STEPS = 50
 Field = AbstractField | AbstractNoiseField
-# Points that the loss on validation rows is a mean over, rows being used again.
-_VALIDATION_POINTS = 4096
 
 
 def build_kernel(recipe: Recipe) -> AbstractKernel:
@@ -68,11 +57,8 @@ def build_objective(recipe: Recipe) -> AbstractObjective:
     """The loss."""
     if recipe.objective == "denoising":
         return _denoising(recipe)
-    trace = (
-        ExactTrace()
-        if recipe.objective == "exact-trace"
-        else SlicedTrace(recipe.slice_distribution)
-    )
+    exact = recipe.objective == "exact-trace"
+    trace = ExactTrace() if exact else SlicedTrace(recipe.slice_distribution)
     return FieldMatching(
         build_kernel(recipe), trace, recipe.epsilon, recipe.pairs, recipe.n_slices, recipe.jitter
     )
@@ -101,13 +87,7 @@ def build_field(recipe: Recipe, covariance: Float[Array, "dim dim"], key: Key[Ar
 def build_dynamics(recipe: Recipe, field: Field) -> AbstractDynamics:
     """The sampler."""
     if isinstance(field, NoiseConditionalPair):
-        return Annealed(
-            field=field,
-            scale=field.scale,
-            n_steps=recipe.n_steps,
-            n_corrections=recipe.n_corrections,
-            step_factor=recipe.step_size,
-        )
+        return Annealed(field=field, scale=field.scale, **_levels(recipe))
     assert isinstance(field, AbstractField)
     kinds = {"euler": EulerMaruyama, "metropolis": Metropolis, "langevin": Langevin}
     kind = kinds[recipe.dynamics]
@@ -121,12 +101,12 @@ def build_conditioned(recipe: Recipe, field: Field) -> Conditioned:
             "rows are completed by annealed dynamics: use the 'default' preset, or draw samples and "
             "keep those that fit"
         )
-    return Conditioned(
-        field=field,
-        n_steps=recipe.n_steps,
-        n_corrections=recipe.n_corrections,
-        step_factor=recipe.step_size,
-    )
+    return Conditioned(field=field, **_levels(recipe))
+
+
+def _levels(recipe: Recipe) -> dict[str, Any]:
+    steps = {"n_steps": recipe.n_steps, "n_corrections": recipe.n_corrections}
+    return steps | {"step_factor": recipe.step_size}
 
 
 def scalar_is_density(recipe: Recipe, dim: int) -> bool:
@@ -164,14 +144,6 @@ def covariance_of(data: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "dim
     return np.atleast_2d(np.cov(data, rowvar=False, bias=True)).astype(np.float32)
 
 
-class Fitted(NamedTuple):
-    """Trained fields with averaged weights, the last figures, and the steps that led to them."""
-
-    field: Field
-    figures: dict[str, float]
-    steps: int
-
-
 def fit_field(
     recipe: Recipe,
     data: Float[np.ndarray, "rows dim"],
@@ -182,42 +154,28 @@ def fit_field(
     progress: Progress | None = None,
 ) -> Fitted:
     """Train fields on standardised rows; with validation rows, up to the step that suits them best."""
-    compiled = _compile(_shape_of(recipe), data.shape[1])
-    key_init, key_steps = jax.random.split(jax.random.key(seed))
-    field = compiled.init(key_init, jnp.asarray(covariance_of(data)))
     padded, n_rows = _pad(data)
-
-    def program(state, step, n_steps):
-        return compiled.program(state, step, n_steps, key_steps, padded, n_rows)
-
-    state = init_state(field, _schedule(recipe))
-    steps = recipe.max_iter
-    options: Any = {"run": run, "progress": progress, "advice": _advice(recipe)}
-    if validation is None:
-        state, figures = train(program, state, steps, CHUNK_STEPS, **options)
-    else:
-        points = jnp.asarray(np.resize(validation, (_VALIDATION_POINTS, data.shape[1])))
-        validation_loss = partial(compiled.validate, points=points, data=padded, n_rows=n_rows)
-        state, figures, steps = train_until_best(
-            program, state, steps, CHUNK_STEPS, validation_loss, **options
-        )
-    return Fitted(averaged(field, state), figures, steps)
-
-
-class _Compiled(NamedTuple):
-    init: Callable[[Key[Array, ""], Float[Array, "dim dim"]], Field]
-    program: Callable[..., Any]
-    validate: Callable[..., Float[Array, ""]]
+    return _compile(_shape_of(recipe), data.shape[1]).fit(
+        seed,
+        recipe.max_iter,
+        padded,
+        n_rows,
+        jnp.asarray(covariance_of(data)),
+        validation=validation,
+        run=run,
+        progress=progress,
+        advice=_advice(recipe),
+    )
 
 
 @lru_cache(maxsize=64)
-def _compile(recipe: Recipe, dim: int) -> _Compiled:
+def _compile(recipe: Recipe, dim: int) -> Trainer:
     """The programs of one shape of model, kept so that a second fit compiles nothing."""
-    init = eqx.filter_jit(lambda key, covariance: build_field(recipe, covariance, key))
     objective = build_objective(recipe)
     n_second = _second(recipe, recipe.batch_size)
     # Clean points beyond the batch are only looked up.
-    n_first = max(recipe.batch_size, _group_size(recipe))
+    n_clean = recipe.group_size if recipe.objective == "denoising" else 1
+    n_first = max(recipe.batch_size, n_clean)
 
     def loss(field, _average, key, data, n_rows):
         key_1, key_2, key_loss = jax.random.split(key, 3)
@@ -229,22 +187,22 @@ def _compile(recipe: Recipe, dim: int) -> _Compiled:
 
     # Each point on its own: with a group's clean points known, few rows would look easy.
     alone = build_objective(replace(recipe, group_size=1))
-    template = eqx.filter_eval_shape(init, jax.random.key(0), jnp.eye(dim))
-    static = eqx.filter(template, eqx.is_inexact_array, inverse=True)
 
-    @jax.jit
-    def validate(params, points, data, n_rows):
+    def validation_loss(field, points, data, n_rows):
         # The same key each time, so that differences are those of the weights.
         key_2, key_loss = jax.random.split(jax.random.key(0))
         x2 = data[jax.random.randint(key_2, (_second(recipe, len(points)),), 0, n_rows)]
-        losses = alone(eqx.combine(params, static), key_loss, points, x2)
+        losses = alone(field, key_loss, points, x2)
         return losses.gradient + losses.scalar
 
-    return _Compiled(init, make_program(template, loss, _schedule(recipe), CHUNK_STEPS), validate)
-
-
-def _group_size(recipe: Recipe) -> int:
-    return recipe.group_size if recipe.objective == "denoising" else 1
+    return Trainer.compile(
+        lambda key, covariance: build_field(recipe, covariance, key),
+        loss,
+        _schedule(recipe),
+        CHUNK_STEPS,
+        jnp.eye(dim),
+        validation_loss=validation_loss,
+    )
 
 
 def _second(recipe: Recipe, n_first: int) -> int:

@@ -85,10 +85,9 @@ def test_wrong_usage_is_exit_code_2_without_a_traceback(arguments):
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_the_list_of_commands_says_what_each_says_of_itself(name):
-    entry = COMMANDS[name]
-    command = load(entry, name)
+    command = load(name)
     assert command.name == name
-    assert " ".join((command.help or "").split("\n\n")[0].split()) == entry.help
+    assert " ".join((command.help or "").split("\n\n")[0].split()) == COMMANDS[name]
 
 
 def test_help_is_shown_without_jax():
@@ -101,9 +100,9 @@ def test_help_is_shown_without_jax():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.splitlines()[-1] == "False False"
-    for name, entry in COMMANDS.items():
+    for name, line in COMMANDS.items():
         assert name in said.stdout
-        assert entry.help.split()[0] in said.stdout
+        assert line.split()[0] in said.stdout
 
 
 def test_names_with_brackets_are_shown_as_they_are(capsys):

@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from bellman_diffusion.data.uci import TABLES, highest_entropy, least_correlated
+from bellman_diffusion.data.uci import TABLES
 
 SHAPES = {
     "abalone": (4177, 9),
@@ -48,3 +50,23 @@ def test_the_columns_are_those_of_the_stated_rules():
     mushroom = TABLES["mushroom"]
     attributes = mushroom.read().drop(columns="class")
     assert highest_entropy(attributes, 5) == list(mushroom.paper_columns)
+
+
+def least_correlated(frame: pd.DataFrame, n_columns: int) -> list[str]:
+    names = list(frame.columns)
+    while len(names) > n_columns:
+        r = np.abs(np.corrcoef(frame[names].to_numpy(float).T))
+        np.fill_diagonal(r, 0)
+        pair = np.unravel_index(r.argmax(), r.shape)
+        worse = max(pair, key=lambda i: r[i].sum())
+        names.pop(int(worse))
+    return names
+
+
+def highest_entropy(frame: pd.DataFrame, n_columns: int) -> list[str]:
+    def entropy(name: str) -> float:
+        shares = frame[name].value_counts(normalize=True).to_numpy()
+        return float(-(shares * np.log(shares)).sum())
+
+    chosen = sorted(frame.columns, key=entropy, reverse=True)[:n_columns]
+    return [name for name in frame.columns if name in chosen]

@@ -20,7 +20,7 @@ from bellman_diffusion.dynamics import (
     normal_start,
     sample,
 )
-from bellman_diffusion.dynamics.euler_maruyama import EulerState
+from bellman_diffusion.dynamics.base import PathState
 from bellman_diffusion.errors import SamplingFailedError
 from tests.known import Mixture, MixtureNoiseField, bimodal, normal
 
@@ -139,7 +139,7 @@ class Exploding(AbstractDynamics):
     n_steps: int = 1
 
     def init(self, position):
-        return EulerState(position)
+        return PathState(position)
 
     def step(self, key, state):
         position = jnp.where(state.position > 0, jnp.nan, state.position)

@@ -1,7 +1,7 @@
 """All settings of an agent's training, in one place."""
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from bellman_diffusion.agents.risk import Risk
@@ -102,21 +102,15 @@ class AgentConfig:
         return asdict(self)
 
 
+# Whole numbers that may be 0, or have a limit of their own.
+_MAY_BE_LESS = ("n_outputs", "target_every", "epsilon_steps")
+
+
 def _check(c: AgentConfig) -> None:
-    for name in (
-        "steps",
-        "batch_size",
-        "n_envs",
-        "steps_per_round",
-        "updates_per_round",
-        "learning_starts",
-        "replay",
-        "n_step",
-        "eval_every",
-        "eval_episodes",
-    ):
-        if getattr(c, name) < 1:
-            raise InvalidInputError(f"{name} is {getattr(c, name)}: it must be at least 1")
+    for f in fields(c):
+        value = getattr(c, f.name)
+        if f.type is int and f.name not in _MAY_BE_LESS and value < 1:
+            raise InvalidInputError(f"{f.name} is {value}: it must be at least 1")
     _require(0 < c.gamma <= 1, f"gamma is {c.gamma}: it must be in (0, 1]")
     _require(c.n_outputs >= 3, f"n_outputs is {c.n_outputs}: at least 3 are needed")
     _require(c.sigma is None or c.sigma > 0, f"sigma is {c.sigma}: it must be positive")

@@ -1,6 +1,6 @@
 """Many seeds on many devices: each device runs its share of the seeds, with no word between them."""
 
-import os
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,15 +9,13 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from bellman_diffusion.blocks import n_cores
+
 
 def use_all_cores() -> None:
     """Make every CPU core a device. Only before JAX has started; later it changes nothing."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    n_cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    try:
-        jax.config.update("jax_num_cpu_devices", n_cores)
-    except RuntimeError:
-        return
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", n_cores())
 
 
 class SeedGrid:

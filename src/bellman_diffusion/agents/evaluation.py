@@ -6,9 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
-from bellman_diffusion.agents.jax_learner import JaxLearner
+from bellman_diffusion.agents.jax_learner import JaxLearner, where_rows
+from bellman_diffusion.agents.replay import RandomKey
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.models import Normalisation
@@ -69,7 +70,7 @@ class PredictedReturns(NamedTuple):
 
 def evaluate_returns(
     whole: JaxLearner,
-    key: Key[Array, ""],
+    key: RandomKey,
     network: Any,
     normalisation: Normalisation,
     n_states: int = 20,
@@ -84,7 +85,7 @@ def evaluate_returns(
 
 def evaluate_states(
     whole: JaxLearner,
-    key: Key[Array, ""],
+    key: RandomKey,
     network: Any,
     normalisation: Normalisation,
     start: tuple[Any, Array],
@@ -113,23 +114,13 @@ def evaluate_states(
 
 
 # Compiled once for an environment and a configuration, not for every seed that is evaluated.
-@eqx.filter_jit
-def _followed(
-    whole: JaxLearner,
-    key: Key[Array, ""],
-    network: Any,
-    normalisation: Normalisation,
-    start: tuple[Any, Array],
-    gamma: float,
-    horizon: int,
-) -> Float[Array, " n"]:
-    return whole.follow(key, network, normalisation, start, gamma, horizon)
+_followed = eqx.filter_jit(lambda whole, *arguments: whole.follow(*arguments))
 
 
 @eqx.filter_jit
 def _met(
     whole: JaxLearner,
-    key: Key[Array, ""],
+    key: RandomKey,
     network: Any,
     normalisation: Normalisation,
     n: int,
@@ -144,11 +135,7 @@ def _met(
         step_key, take_key = jax.random.split(jax.random.fold_in(key, t))
         # Reservoir: step t of an episode replaces what is kept with the chance 1/(t + 1).
         take = (jax.random.uniform(take_key, (n,)) < 1 / (t + 1)) & ~over
-        kept = jax.tree.map(
-            lambda old, new: jnp.where(take.reshape(-1, *([1] * (new.ndim - 1))), new, old),
-            kept,
-            (state, seen),
-        )
+        kept = where_rows(take, (state, seen), kept)
         action = whole.learner.greedy(network, normalisation, seen)
         keys = jax.random.split(step_key, n)
         now, step = jax.vmap(whole.environment.step)(keys, state, action)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.learner import LearnerState, round_key
 from bellman_diffusion.agents.make import make_learner
-from bellman_diffusion.agents.replay import Rows
+from bellman_diffusion.agents.replay import Rows, empty_replay
 from bellman_diffusion.environments import HostEnvironments
 
 # Evaluation episodes are started with other seeds than those for learning.
@@ -44,7 +44,10 @@ class HostProgram:
         state = state._replace(actors=self._memory)
         # One call of each compiles it; what they give is not used.
         copied = jax.tree.map(jnp.copy, state._replace(actors=None))
-        jax.block_until_ready(self._jitted.learn(self._keys, copied, self._no_rows(), 0))
+        c, shape = self._config, self._learner.encoder.shape
+        rows = empty_replay(c.rows_per_round, c.n_envs, shape, jnp.float32)
+        every = jax.tree.map(lambda a: np.stack([a] * len(self._seeds)), rows)
+        jax.block_until_ready(self._jitted.learn(self._keys, copied, every, 0))
         acting = (state.network, state.normalisation)
         jax.block_until_ready(self._jitted.greedy(*acting, self._envs.observation))
         jax.block_until_ready(self._jitted.greedy(*acting, self._eval_envs.observation))
@@ -115,13 +118,6 @@ class HostProgram:
             return self._jitted.greedy(state.ema_network, state.normalisation, observation)
 
         return greedy_episodes(envs, act, envs.spec.longest).mean(axis=1)
-
-    def _no_rows(self) -> Rows:
-        c = self._config
-        size = (len(self._seeds), c.rows_per_round, c.n_envs)
-        numbers = np.zeros(size, np.float32)
-        seen = np.zeros((*size, *self._learner.encoder.shape), np.float32)
-        return Rows(seen, np.zeros(size, np.int32), numbers, seen, numbers, numbers)
 
 
 def greedy_episodes(

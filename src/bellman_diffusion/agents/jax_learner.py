@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.learner import Learner, LearnerState, Streams, round_key
-from bellman_diffusion.agents.replay import Rows
+from bellman_diffusion.agents.replay import Number, RandomKey, Rows
 from bellman_diffusion.environments.base import EnvState, JaxEnvironment
 from bellman_diffusion.returns.models import Normalisation
 
@@ -44,7 +44,7 @@ class JaxLearner(eqx.Module):
         """The settings."""
         return self.learner.config
 
-    def init(self, key: Key[Array, ""]) -> LearnerState:
+    def init(self, key: RandomKey) -> LearnerState:
         """Networks and environments before the first step."""
         keys = jax.random.split(Streams.of(key).start, self.config.n_envs)
         state, observation = jax.vmap(self.environment.reset)(keys)
@@ -52,7 +52,7 @@ class JaxLearner(eqx.Module):
         return self.learner.init(key)._replace(actors=actors)
 
     def chunk(
-        self, key: Key[Array, ""], state: LearnerState, first_round: Int[Array, ""]
+        self, key: RandomKey, state: LearnerState, first_round: Number
     ) -> tuple[LearnerState, dict[str, Array]]:
         """The rounds up to the next evaluation, and their figures."""
 
@@ -70,7 +70,7 @@ class JaxLearner(eqx.Module):
         }
 
     def _round(
-        self, key: Key[Array, ""], state: LearnerState, round_: Int[Array, ""]
+        self, key: RandomKey, state: LearnerState, round_: Number
     ) -> tuple[LearnerState, dict[str, Array]]:
         epsilon = self.learner.epsilon(round_ * self.config.steps_per_round)
         noise_key, key = jax.random.split(key)
@@ -83,7 +83,7 @@ class JaxLearner(eqx.Module):
         state, figures = self.learner.learn(key, state._replace(actors=actors), rows, round_)
         return state, figures | {"total": totals.sum(), "n_ended": ended.sum()}
 
-    def _exploration_noise(self, key: Key[Array, ""], epsilon: Array) -> ExplorationNoise:
+    def _exploration_noise(self, key: RandomKey, epsilon: Array) -> ExplorationNoise:
         """All randomness of a round at once: drawn inside the loop it costs more than the steps."""
         c = self.config
         shape = (c.rows_per_round, c.n_envs)
@@ -101,7 +101,7 @@ class JaxLearner(eqx.Module):
         action = jnp.where(noise.explore, noise.action, best)
         now, step = jax.vmap(self.environment.step)(noise.step_keys, actors.state, action)
         ended = step.terminated | step.truncated
-        now, observation = _where(ended, noise.resets, (now, step.observation))
+        now, observation = where_rows(ended, noise.resets, (now, step.observation))
         total = actors.total + step.reward
         flags = (a.astype(jnp.float32) for a in (step.terminated, ended))
         rows = Rows(actors.observation, action, step.reward, step.observation, *flags)
@@ -109,13 +109,13 @@ class JaxLearner(eqx.Module):
         actors = Actors(now, observation, jnp.where(ended, 0.0, total))
         return actors, (rows, finished, ended.sum())
 
-    def evaluate(self, key: Key[Array, ""], state: LearnerState) -> Float[Array, " episodes"]:
+    def evaluate(self, key: RandomKey, state: LearnerState) -> Float[Array, " episodes"]:
         """Returns of greedy episodes, without discount."""
         network, normalisation = state.ema_network, state.normalisation
         return self.greedy_returns(key, network, normalisation, self.config.eval_episodes)
 
     def greedy_returns(
-        self, key: Key[Array, ""], network: Any, normalisation: Normalisation, n: int
+        self, key: RandomKey, network: Any, normalisation: Normalisation, n: int
     ) -> Float[Array, " n"]:
         """Returns of n greedy episodes from fresh starts, without discount."""
         start_key, run_key = jax.random.split(key)
@@ -124,7 +124,7 @@ class JaxLearner(eqx.Module):
 
     def follow(
         self,
-        key: Key[Array, ""],
+        key: RandomKey,
         network: Any,
         normalisation: Normalisation,
         start: tuple[EnvState, Array],
@@ -156,7 +156,9 @@ class JaxLearner(eqx.Module):
         return jax.lax.while_loop(go_on, one, carry)[3]
 
 
-def _where(choice: Bool[Array, " n"], yes: Any, no: Any) -> Any:
+def where_rows(choice: Bool[Array, " n"], yes: Any, no: Any) -> Any:
+    """The rows of one tree of arrays or of another."""
+
     def pick(a: Array, b: Array) -> Array:
         return jnp.where(choice.reshape(-1, *([1] * (a.ndim - 1))), a, b)
 

@@ -7,15 +7,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array
 
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.devices import SeedGrid
 from bellman_diffusion.agents.learner import LearnerState, Streams
 from bellman_diffusion.agents.make import make_jax_learner
+from bellman_diffusion.agents.replay import RandomKey
 
 
-def evaluation_key(key: Key[Array, ""], first_round: Array) -> Key[Array, ""]:
+def evaluation_key(key: RandomKey, first_round: Array) -> RandomKey:
     """The randomness of the evaluation after the chunk that starts with this round."""
     return jax.random.fold_in(Streams.of(key).evaluation, first_round)
 

@@ -11,10 +11,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from bellman_diffusion.agents.config import AgentConfig
-from bellman_diffusion.agents.replay import Rows, empty_replay, sample, store
+from bellman_diffusion.agents.replay import Number, RandomKey, Rows, empty_replay, sample, store
 from bellman_diffusion.agents.risk import Risk
 from bellman_diffusion.returns.models import (
     Bootstrap,
@@ -51,18 +51,18 @@ class LearnerState(NamedTuple):
 class Streams(NamedTuple):
     """The randomness of a seed, one stream for each purpose."""
 
-    network: Key[Array, ""]
-    start: Key[Array, ""]
-    rounds: Key[Array, ""]
-    evaluation: Key[Array, ""]
+    network: RandomKey
+    start: RandomKey
+    rounds: RandomKey
+    evaluation: RandomKey
 
     @classmethod
-    def of(cls, key: Key[Array, ""]) -> "Streams":
+    def of(cls, key: RandomKey) -> "Streams":
         """From the seed's key."""
         return cls(*jax.random.split(key, 4))
 
 
-def round_key(key: Key[Array, ""], round_: Int[Array, ""]) -> Key[Array, ""]:
+def round_key(key: RandomKey, round_: Number) -> RandomKey:
     """The randomness of a round of the seed with this key."""
     return jax.random.fold_in(Streams.of(key).rounds, round_)
 
@@ -80,7 +80,7 @@ class Learner(eqx.Module):
         rows = self.config.rows_per_round
         return -(-self.config.replay // (self.config.n_envs * rows)) * rows
 
-    def init(self, key: Key[Array, ""]) -> LearnerState:
+    def init(self, key: RandomKey) -> LearnerState:
         """The state before the first step, but for the environments."""
         network = self.model.network(Streams.of(key).network)
         dtype = jnp.uint8 if self.encoder.bytes else jnp.float32
@@ -117,14 +117,14 @@ class Learner(eqx.Module):
         return self.best(self.outputs(network, normalisation, observations), normalisation)
 
     def random_actions(
-        self, key: Key[Array, ""], shape: tuple[int, ...], epsilon: Array
+        self, key: RandomKey, shape: tuple[int, ...], epsilon: Array
     ) -> tuple[Bool[Array, "..."], Int[Array, "..."]]:
         """Where to explore, and with which action."""
         chance, choice = jax.random.split(key)
         other = jax.random.randint(choice, shape, 0, self.model.n_actions)
         return jax.random.uniform(chance, shape) < epsilon, other
 
-    def epsilon(self, step: Int[Array, ""]) -> Float[Array, ""]:
+    def epsilon(self, step: Number) -> Float[Array, ""]:
         """The share of random actions: 1 before learning starts, then a linear decay."""
         c = self.config
         done = jnp.clip((step - c.learning_starts) / max(c.epsilon_steps, 1), 0, 1)
@@ -134,7 +134,7 @@ class Learner(eqx.Module):
     # Learning
 
     def learn(
-        self, key: Key[Array, ""], state: LearnerState, rows: Rows, round_: Int[Array, ""]
+        self, key: RandomKey, state: LearnerState, rows: Rows, round_: Number
     ) -> tuple[LearnerState, dict[str, Array]]:
         """Store a round's steps and learn from the replay."""
         c = self.config
@@ -191,12 +191,7 @@ class Learner(eqx.Module):
         return Normalisation(scaler, support)
 
     def _update(
-        self,
-        key: Key[Array, ""],
-        number: Int[Array, ""],
-        state: LearnerState,
-        written: Int[Array, ""],
-        round_: Int[Array, ""],
+        self, key: RandomKey, number: Number, state: LearnerState, written: Number, round_: Number
     ) -> tuple[LearnerState, Array]:
         c = self.config
         sample_key, loss_key = jax.random.split(key)
@@ -222,14 +217,14 @@ class Learner(eqx.Module):
         )
         return state, loss
 
-    def _updated_target(self, network: Any, target: Any, number: Int[Array, ""]) -> Any:
+    def _updated_target(self, network: Any, target: Any, number: Number) -> Any:
         c = self.config
         if not c.target_every:
             return optax.incremental_update(network, target, c.target_rate)
         now = (number + 1) % c.target_every == 0
         return jax.tree.map(lambda new, old: jnp.where(now, new, old), network, target)
 
-    def _updated_ema(self, network: Any, ema: Any, number: Int[Array, ""]) -> Any:
+    def _updated_ema(self, network: Any, ema: Any, number: Number) -> Any:
         if not self.config.ema_decay:
             return network
         # Short at first, so that the random start is forgotten.
@@ -253,11 +248,7 @@ class Learner(eqx.Module):
         )
 
     def _grow(
-        self,
-        key: Key[Array, ""],
-        state: LearnerState,
-        round_: Int[Array, ""],
-        written: Int[Array, ""],
+        self, key: RandomKey, state: LearnerState, round_: Number, written: Number
     ) -> LearnerState:
         """Now and then: widen the support where returns overflow it, and rescale the networks."""
         c = self.config

@@ -8,6 +8,10 @@ from jaxtyping import Array, Int, Key
 
 from bellman_diffusion.returns.models import Transition
 
+RandomKey = Key[Array, ""]
+Number = Int[Array, ""]
+"""A whole number inside a program."""
+
 
 class Rows(NamedTuple):
     """Steps of several environments, oldest first; JAX's arrays or the host's.
@@ -35,7 +39,7 @@ def empty_replay(
     return Rows(observation, action, numbers, observation, numbers, numbers)
 
 
-def store(replay: Rows, rows: Rows, place: Int[Array, ""]) -> Rows:
+def store(replay: Rows, rows: Rows, place: Number) -> Rows:
     """Write rows at `place`, which leaves room for them."""
 
     def write(kept: Array, new: Array) -> Array:
@@ -46,12 +50,7 @@ def store(replay: Rows, rows: Rows, place: Int[Array, ""]) -> Rows:
 
 
 def sample(
-    replay: Rows,
-    key: Key[Array, ""],
-    batch_size: int,
-    n_step: int,
-    gamma: float,
-    written: Int[Array, ""],
+    replay: Rows, key: RandomKey, batch_size: int, n_step: int, gamma: float, written: Number
 ) -> Transition:
     """A batch of n-step transitions; `written` is how many rows were ever written.
 

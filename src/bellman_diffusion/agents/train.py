@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from bellman_diffusion.agents.config import AgentConfig
 from bellman_diffusion.agents.devices import SeedGrid
@@ -17,6 +17,7 @@ from bellman_diffusion.agents.host_program import HostProgram
 from bellman_diffusion.agents.jax_program import JaxProgram, evaluation_key
 from bellman_diffusion.agents.learner import LearnerState
 from bellman_diffusion.agents.make import make_jax_learner, make_learner
+from bellman_diffusion.agents.replay import RandomKey
 from bellman_diffusion.environments import EnvSpec
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.training import Progress, RunFolder, train
@@ -68,11 +69,11 @@ class Training:
 
 def make_train(
     config: AgentConfig,
-) -> Callable[[Key[Array, ""]], tuple[LearnerState, Float[Array, "times episodes"]]]:
+) -> Callable[[RandomKey], tuple[LearnerState, Float[Array, "times episodes"]]]:
     """train(key) → (the final state, the greedy returns of each evaluation): pure, for jit and vmap."""
     whole = make_jax_learner(config)
 
-    def train_one(key: Key[Array, ""]) -> tuple[LearnerState, Array]:
+    def train_one(key: RandomKey) -> tuple[LearnerState, Array]:
         def one(state: LearnerState, chunk: Array) -> tuple[LearnerState, Array]:
             first = chunk * config.rounds_per_chunk
             state, _ = whole.chunk(key, state, first)

@@ -16,19 +16,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from bellman_diffusion.training import (
-    Progress,
-    averaged,
-    init_state,
-    make_program,
-    train,
-    train_until_best,
-)
+from bellman_diffusion.training import Progress, Trainer
 from bellman_diffusion.training.optimiser import Schedule
 
 _CHUNK_STEPS = 100
 _TIME_FEATURES = 32
-_VALIDATION_POINTS = 4096
 _MOST_QUANTILES = 1000
 
 
@@ -62,14 +54,6 @@ class NoiseNetwork(eqx.Module):
         for layer in self.layers[:-1]:
             h = jax.nn.silu(layer(h))
         return self.layers[-1](h)
-
-
-class Shape(NamedTuple):
-    """What a training program depends on."""
-
-    layers: tuple[int, ...]
-    batch_size: int
-    learning_rate: float
 
 
 @dataclass(frozen=True)
@@ -111,15 +95,17 @@ class NoiseModel:
         self.dim_ = X.shape[1]
         rows = np.asarray(self.transform_.transform(X), np.float32)
         self.range_ = np.stack([rows.min(axis=0), rows.max(axis=0)])
-        self.network_ = fit_noise(
-            rows,
-            self.levels(),
-            Shape(c.layers, c.batch_size, c.learning_rate),
-            c.max_iter,
+        levels = self.levels()
+        table = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), (*levels, levels.width))
+        trainer = _trainer(c.layers, c.batch_size, c.learning_rate, self.dim_)
+        self.network_ = trainer.fit(
             self.random_state,
+            c.max_iter,
+            (jnp.asarray(rows), table),
+            len(rows),
             validation=None if validation is None else self.transform_.transform(validation),
             progress=progress,
-        )
+        ).model
         return self
 
     def sample(self, n_samples: int, random_state: int = 0) -> Float[np.ndarray, "n dim"]:
@@ -137,47 +123,10 @@ def _transform(name: str, n_rows: int) -> Any:
     return StandardScaler()
 
 
-def fit_noise(
-    data: Float[np.ndarray, "n dim"],
-    levels: Levels,
-    shape: Shape,
-    max_iter: int,
-    seed: int,
-    *,
-    validation: Float[np.ndarray, "m dim"] | None = None,
-    progress: Progress | None = None,
-) -> NoiseNetwork:
-    """Train on standardised rows; with validation rows, up to the step that suits them best."""
-    init, program, validate = _compile(shape, data.shape[1])
-    key_init, key_steps = jax.random.split(jax.random.key(seed))
-    network, rows = init(key_init), jnp.asarray(data, jnp.float32)
-    table = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), (*levels, levels.width))
-
-    def chunk(state, step, n_steps):
-        return program(state, step, n_steps, key_steps, (rows, table), len(rows))
-
-    state = init_state(network, Schedule(shape.learning_rate))
-    if validation is None:
-        state, _ = train(chunk, state, max_iter, _CHUNK_STEPS, progress=progress)
-    else:
-        points = jnp.asarray(
-            np.resize(validation, (_VALIDATION_POINTS, data.shape[1])), jnp.float32
-        )
-        state, _, _ = train_until_best(
-            chunk,
-            state,
-            max_iter,
-            _CHUNK_STEPS,
-            lambda params: validate(params, points, table),
-            progress=progress,
-        )
-    return averaged(network, state)
-
-
 @lru_cache(maxsize=16)
-def _compile(shape: Shape, dim: int) -> tuple[Any, Any, Any]:
+def _trainer(layers: tuple[int, ...], batch_size: int, learning_rate: float, dim: int) -> Trainer:
     def init(key: Key[Array, ""]) -> NoiseNetwork:
-        return NoiseNetwork(key, dim, shape.layers)
+        return NoiseNetwork(key, dim, layers)
 
     def error(network, key, x, table):
         signal, noise, width = table
@@ -191,15 +140,11 @@ def _compile(shape: Shape, dim: int) -> tuple[Any, Any, Any]:
     def loss(network, _average, key, data, n_rows):
         rows, table = data
         key_rows, key_error = jax.random.split(key)
-        x = rows[jax.random.randint(key_rows, (shape.batch_size,), 0, n_rows)]
+        x = rows[jax.random.randint(key_rows, (batch_size,), 0, n_rows)]
         return error(network, key_error, x, table), {}
 
-    template = eqx.filter_eval_shape(init, jax.random.key(0))
-    static = eqx.filter(template, eqx.is_inexact_array, inverse=True)
+    def validation_loss(network, points, data, _n_rows):
+        return error(network, jax.random.key(0), points, data[1])
 
-    @jax.jit
-    def validate(params, points, table):
-        return error(eqx.combine(params, static), jax.random.key(0), points, table)
-
-    schedule = Schedule(shape.learning_rate)
-    return eqx.filter_jit(init), make_program(template, loss, schedule, _CHUNK_STEPS), validate
+    schedule = Schedule(learning_rate)
+    return Trainer.compile(init, loss, schedule, _CHUNK_STEPS, validation_loss=validation_loss)

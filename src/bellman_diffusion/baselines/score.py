@@ -17,7 +17,7 @@ from bellman_diffusion.dynamics import Box, Langevin, Samples, normal_start, sam
 from bellman_diffusion.fields import AbstractField
 from bellman_diffusion.fields.networks import mlp
 from bellman_diffusion.standardise import Standardiser
-from bellman_diffusion.training import Progress, averaged, init_state, make_program, train
+from bellman_diffusion.training import Progress, Trainer
 from bellman_diffusion.training.optimiser import Schedule
 
 _CHUNK_STEPS = 200
@@ -67,17 +67,9 @@ class ScoreModel:
         self.standardiser_ = Standardiser.fit(X)
         z = self.standardiser_.forward(X)
         self.box_, self.range_ = Box.around(z), Box.around(z, margin=0.0)
-        init, compiled = _compile(self.width, self.depth, self.sigma, z.shape[1])
-        key_init, key_steps = jax.random.split(jax.random.key(self.random_state))
-        field, data = init(key_init), jnp.asarray(z)
-        state, _ = train(
-            lambda state, step, n: compiled(state, step, n, key_steps, data, len(z)),
-            init_state(field, _SCHEDULE),
-            self.max_iter,
-            _CHUNK_STEPS,
-            progress=progress,
-        )
-        self.field_ = averaged(field, state)
+        trainer = _trainer(self.width, self.depth, self.sigma, z.shape[1])
+        data, seed = jnp.asarray(z), self.random_state
+        self.field_ = trainer.fit(seed, self.max_iter, data, len(z), progress=progress).model
         return self
 
     def sample(
@@ -97,7 +89,7 @@ class ScoreModel:
 
 
 @lru_cache(maxsize=16)
-def _compile(width: int, depth: int, sigma: float, dim: int):
+def _trainer(width: int, depth: int, sigma: float, dim: int) -> Trainer:
     def init(key: Key[Array, ""]) -> ScoreField:
         return ScoreField(mlp(key, dim, dim, width, depth))
 
@@ -108,5 +100,4 @@ def _compile(width: int, depth: int, sigma: float, dim: int):
         error = sigma * jax.vmap(field.gradient)(x + sigma * noise) + noise
         return jnp.mean(jnp.sum(error**2, axis=1)), {}
 
-    template = eqx.filter_eval_shape(init, jax.random.key(0))
-    return eqx.filter_jit(init), make_program(template, loss, _SCHEDULE, _CHUNK_STEPS)
+    return Trainer.compile(init, loss, _SCHEDULE, _CHUNK_STEPS)

@@ -9,7 +9,7 @@ import typer
 from bellman_diffusion.agents.agent import AGENT_FILE, save_agents
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import train_agents
-from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
+from bellman_diffusion.cli.options import Json, Quiet, Seed, finish, show
 from bellman_diffusion.paper.experiment import Workplace
 from bellman_diffusion.paper.experiments import toy
 from bellman_diffusion.paper.toy_cells import ToySettings
@@ -57,14 +57,8 @@ def demo(
     view = write_view(
         out / "view.html", record_run(out, seed=seed), f"bellman view {out} --seed {seed}"
     )
-    if as_json:
-        figures = planner.figures.to_json() | {"starts": msgspec.to_builtins(risks)}
-        agent = {"seeds": msgspec.to_builtins(training.summary())}
-        print_json(
-            summary.to_json()
-            | {"frozenlake": figures, "cartpole": agent, "report": str(report)}
-            | {"view": str(view)}
-        )
-    elif not quiet:
-        typer.echo(f"Report: {report}")
-        typer.echo(f"Look inside the agent and the planner: {view}")
+    lake = planner.figures.to_json() | {"starts": msgspec.to_builtins(risks)}
+    agent = {"seeds": msgspec.to_builtins(training.summary())}
+    figures = {"frozenlake": lake, "cartpole": agent, "report": str(report), "view": str(view)}
+    lines = (f"Report: {report}", f"Look inside the agent and the planner: {view}")
+    finish(summary.to_json() | figures, *lines, quiet=quiet, as_json=as_json)

@@ -9,7 +9,7 @@ import typer
 
 from bellman_diffusion.agents.agent import Agent
 from bellman_diffusion.agents.episodes import greedy_returns
-from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
+from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, finish, print_json, show
 from bellman_diffusion.cli.tables import Encoding, Header, Missing, Separator, reader
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.render.page import Table
@@ -69,10 +69,8 @@ def evaluate(
         folder, result, model.schema_, synthetic, fresh, command_line(), table.name
     )
     show(evaluation_table(result), f"{table.name}: synthetic rows", quiet=quiet or as_json)
-    if as_json:
-        print_json(figures | {"report": str(report)})
-    elif not quiet:
-        typer.echo(f"Report: {report}")
+    line = f"Report: {report}"
+    finish(figures | {"report": str(report)}, line, quiet=quiet, as_json=as_json)
 
 
 _MOST_DRAWN = 50_000

@@ -9,13 +9,13 @@ import numpy as np
 import typer
 from PIL import Image
 
-from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json
+from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, finish
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.images.model import VAE_FILE, ImageModel, ImageSettings
 from bellman_diffusion.images.reading import read_images
 from bellman_diffusion.render.image_grid import tile
 from bellman_diffusion.render.image_page import write_image_report
-from bellman_diffusion.training import NoProgress, RichProgress
+from bellman_diffusion.training import progress_bar
 from bellman_diffusion.training.files import write_atomically, write_json
 
 
@@ -53,9 +53,8 @@ def images(
     if folder.is_file():
         raise InvalidInputError(f"{folder} is a file: name a folder for the model")
     settings = ImageSettings(latent_dim=latent_dim, vae_steps=vae_steps, latent_steps=latent_steps)
-    bars: Any = [NoProgress() if quiet else RichProgress(t) for t in ("autoencoder", "codes")]
-    model = ImageModel(settings, seed)
-    model.fit(*pictures, run_dir=folder, progress=(bars[0], bars[1]))
+    bars = (progress_bar("autoencoder", quiet=quiet), progress_bar("codes", quiet=quiet))
+    model = ImageModel(settings, seed).fit(*pictures, run_dir=folder, progress=bars)
     model.save(folder)
     report = write_image_report(folder, model, pictures, command_line(), seed)
     figures = {
@@ -67,11 +66,8 @@ def images(
         "report": str(report),
     }
     write_json(folder / "figures.json", figures)
-    if as_json:
-        print_json(figures)
-    elif not quiet:
-        typer.echo(f"Model: {folder}  (bellman sample {folder} -n 100 -o new.png)")
-        typer.echo(f"Report: {report}")
+    line = f"Model: {folder}  (bellman sample {folder} -n 100 -o new.png)"
+    finish(figures, line, f"Report: {report}", quiet=quiet, as_json=as_json)
 
 
 def is_image_model(path: Path) -> bool:

@@ -1,68 +1,29 @@
 """Sub-commands that are imported when they are called: JAX and all that comes with it takes seconds."""
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-
-class Entry(NamedTuple):
-    """Where a command is, and its line of the help."""
-
-    module: str
-    name: str
-    help: str
-    is_group: bool = False
-    """Whether it is a function that makes a group of commands."""
-
-
 COMMANDS = {
-    "demo": Entry(
-        "demo",
-        "demo",
-        "Learn three synthetic sets, plan in FrozenLake, train a CartPole agent; one report of it all.",
-    ),
-    "fit": Entry(
-        "tables",
-        "fit",
-        "Learn the distribution of a table's rows. Run again with the same options to continue.",
-    ),
-    "sample": Entry("tables", "sample", "Draw new rows, or images, from a fitted model."),
-    "images": Entry(
-        "images",
-        "images",
-        "Learn the distribution of small square images (up to 64 × 64) and draw new ones.",
-    ),
-    "plan": Entry(
-        "plan",
-        "plan",
-        "Policy evaluation: the whole return distribution of a policy, with risk figures and accuracy.",
-    ),
-    "train": Entry(
-        "train",
-        "train",
-        "Train one agent per seed, evaluate each by greedy episodes, and write a run folder.",
-    ),
-    "evaluate": Entry(
-        "evaluate",
-        "evaluate",
-        "Evaluate an agent by greedy episodes, or a table model against real rows.",
-    ),
-    "watch": Entry(
-        "watch",
-        "watch",
-        "Play one greedy episode and draw each step with the predicted return distributions.",
-    ),
-    "view": Entry(
-        "view",
-        "view",
-        "Look inside runs: an episode with the return density of every action, or a model at work.",
-    ),
-    "reproduce": Entry(
-        "reproduce", "make_group", "Reproduce the paper's figures and tables.", True
-    ),
+    "demo": "Learn three synthetic sets, plan in FrozenLake, train a CartPole agent; one report of it "
+    "all.",
+    "fit": "Learn the distribution of a table's rows. Run again with the same options to continue.",
+    "sample": "Draw new rows, or images, from a fitted model.",
+    "images": "Learn the distribution of small square images (up to 64 × 64) and draw new ones.",
+    "plan": "Policy evaluation: the whole return distribution of a policy, with risk figures and "
+    "accuracy.",
+    "train": "Train one agent per seed, evaluate each by greedy episodes, and write a run folder.",
+    "evaluate": "Evaluate an agent by greedy episodes, or a table model against real rows.",
+    "watch": "Play one greedy episode and draw each step with the predicted return distributions.",
+    "view": "Look inside runs: an episode with the return density of every action, or a model at work.",
+    "reproduce": "Reproduce the paper's figures and tables.",
 }
+"""The commands with their lines of the help; each is in the module of its name."""
+_MODULES = {"fit": "tables", "sample": "tables"}
+# A function that makes a group of commands.
+_GROUP = "reproduce"
 
 
 class LazyGroup(TyperGroup):
@@ -78,12 +39,11 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command; for the list of them its name and line alone."""
         del ctx
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
+        if cmd_name not in COMMANDS:
             return None
         if self._is_listing:
-            return TyperCommand(cmd_name, help=entry.help)
-        return load(entry, cmd_name)
+            return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
+        return load(cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The list of commands, without importing them."""
@@ -94,10 +54,11 @@ class LazyGroup(TyperGroup):
             self._is_listing = False
 
 
-def load(entry: Entry, name: str) -> Any:
+def load(name: str) -> Any:
     """Import a command: a function, or a group of its own."""
-    found = getattr(import_module(f"bellman_diffusion.cli.{entry.module}"), entry.name)
-    if entry.is_group:
+    module = import_module(f"bellman_diffusion.cli.{_MODULES.get(name, name)}")
+    found = getattr(module, name)
+    if name == _GROUP:
         command = typer.main.get_command(found())
         command.name = name
         return command

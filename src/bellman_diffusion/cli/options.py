@@ -39,6 +39,14 @@ def print_json(value: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
 
 
+def finish(figures: dict[str, Any], *lines: str, quiet: bool, as_json: bool) -> None:
+    """The end of a command: its figures as JSON, or a few lines for a reader."""
+    if as_json:
+        print_json(figures)
+    elif not quiet:
+        typer.echo("\n".join(lines))
+
+
 def command_line() -> str:
     """The command as it was given."""
     return shlex.join(["bellman", *sys.argv[1:]])

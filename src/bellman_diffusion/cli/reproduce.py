@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from bellman_diffusion.agents.devices import use_all_cores
-from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
+from bellman_diffusion.cli.options import Json, Quiet, Seed, finish, show
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.paper import (
     Experiment,
@@ -28,7 +28,7 @@ from bellman_diffusion.render.page import Table
 Out = Annotated[Path, typer.Option("--out", "-o", help="Where results and the report go.")]
 
 
-def make_group() -> typer.Typer:
+def reproduce() -> typer.Typer:
     """A command for each experiment, and `all`."""
     group = typer.Typer(help="Reproduce the paper's figures and tables.", no_args_is_help=True)
     for experiment in all_experiments():
@@ -48,10 +48,8 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         for section in experiment.sections(summary, work.figures):
             if section.table is not None:
                 show(section.table, section.title, quiet=work.quiet)
-        if as_json:
-            print_json(summary.to_json() | {"report": str(report)})
-        elif not quiet:
-            typer.echo(f"Report: {report}")
+        figures = summary.to_json() | {"report": str(report)}
+        finish(figures, f"Report: {report}", quiet=quiet, as_json=as_json)
 
     command.__doc__ = (
         f"{experiment.about}\n\nRun again with the same --out to continue where it stopped."
@@ -108,16 +106,14 @@ def reproduce_all(
     cells = [(r.claim.place, r.claim.text, r.finding.ours, r.finding.verdict) for r in rows]
     table = Table(("place", "claim", "ours", "verdict"), cells)
     show(table, "The paper's claims", quiet=silent)
-    if as_json:
-        claims = [
-            {"place": r.claim.place, "claim": r.claim.text, "paper": r.claim.paper}
-            | r.finding._asdict()
-            for r in rows
-        ]
-        figures = {"claims": claims, "verdicts": verdict_counts(rows)}
-        print_json(figures | {"runs": msgspec.to_builtins(runs), "report": str(report)})
-    elif not quiet:
-        typer.echo(f"Report: {report}")
+    claims = [
+        {"place": r.claim.place, "claim": r.claim.text, "paper": r.claim.paper}
+        | r.finding._asdict()
+        for r in rows
+    ]
+    figures = {"claims": claims, "verdicts": verdict_counts(rows)}
+    figures |= {"runs": msgspec.to_builtins(runs), "report": str(report)}
+    finish(figures, f"Report: {report}", quiet=quiet, as_json=as_json)
     failed = [f"{name}: {runs[name].error}" for name in wanted if runs[name].error]
     if failed:
         raise InvalidInputError("some experiments could not be run: " + "; ".join(failed))

@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from bellman_diffusion.cli.images import is_image_model, sample_images
-from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json, show
+from bellman_diffusion.cli.options import Json, Quiet, Seed, finish, print_json, show
 from bellman_diffusion.cli.run_settings import read_pairs
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.recipe import make_recipe
@@ -18,7 +18,7 @@ from bellman_diffusion.render.page import Table
 from bellman_diffusion.tables import Column, TableModel, read_table, write_table
 from bellman_diffusion.tables.model import MODEL_FILE
 from bellman_diffusion.tables.reading import check_ending
-from bellman_diffusion.training import NoProgress, RichProgress
+from bellman_diffusion.training import progress_bar
 from bellman_diffusion.training.files import write_json
 
 Separator = Annotated[str | None, typer.Option(help="What separates fields; found if not given.")]
@@ -77,8 +77,7 @@ def fit(
         run_dir=folder,
         **settings,
     )
-    bar = NoProgress() if quiet else RichProgress(f"fit {table.name}")
-    model.fit(frame, progress=bar)
+    model.fit(frame, progress=progress_bar(f"fit {table.name}", quiet=quiet))
     model.save(folder / MODEL_FILE)
     figures: dict[str, Any] = {
         "rows": len(frame),
@@ -90,10 +89,8 @@ def fit(
     }
     write_json(folder / "figures.json", figures)
     show(_columns(list(model.schema_.columns)), f"{table.name}: columns", quiet=quiet or as_json)
-    if as_json:
-        print_json(figures)
-    elif not quiet:
-        typer.echo(f"Model: {folder}  (bellman sample {folder} -n 1000 -o rows.csv)")
+    line = f"Model: {folder}  (bellman sample {folder} -n 1000 -o rows.csv)"
+    finish(figures, line, quiet=quiet, as_json=as_json)
 
 
 def sample(

@@ -13,7 +13,7 @@ from bellman_diffusion.agents.devices import use_all_cores
 from bellman_diffusion.agents.distributed import gathered, join, own_share
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import Training, train_agents
-from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json, show
+from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, finish, show
 from bellman_diffusion.cli.run_settings import read_fields, read_pairs
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.render.training_page import training_table, write_training_report
@@ -134,13 +134,13 @@ def _end(training: Training, everyone: list[int], folder: Path, quiet: bool, as_
     show(
         training_table(whole), f"{whole.config.env_id}, {whole.config.algo}", quiet=quiet or as_json
     )
-    if as_json:
-        print_json(figures | {"report": str(report), "run": str(folder)})
-    elif not quiet:
-        typer.echo(
-            f"Compiled in {training.compile_seconds:.1f} s, {training.steps_per_second:,.0f} steps/s"
-        )
-        typer.echo(f"Report: {report}")
+    finish(
+        figures | {"report": str(report), "run": str(folder)},
+        f"Compiled in {training.compile_seconds:.1f} s, {training.steps_per_second:,.0f} steps/s",
+        f"Report: {report}",
+        quiet=quiet,
+        as_json=as_json,
+    )
 
 
 def _name(config: AgentConfig) -> str:

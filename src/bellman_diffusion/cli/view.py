@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print_json
+from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, finish
 from bellman_diffusion.cli.tables import Encoding, Header, Missing, Separator, reader
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.training import NoProgress, RichProgress
+from bellman_diffusion.training import progress_bar
 from bellman_diffusion.view.episode import LONGEST
 from bellman_diffusion.view.page import render_view, write_view
 from bellman_diffusion.view.record import holds_table_model, record_run
@@ -55,7 +55,7 @@ def view(
         # A port that cannot be had is told before anything is recorded.
         make_server("", port).server_close()
     table = None if data is None else reader(separator, encoding, header, missing)(data)
-    bar = NoProgress() if quiet else RichProgress("record", ())
+    bar = progress_bar("record", quiet=quiet, shown=())
     parts = []
     with bar:
         for k, run in enumerate(runs):
@@ -66,20 +66,15 @@ def view(
         _serve(parts, figures, port, as_json)
         return
     write_view(html, parts, command_line())
-    if as_json:
-        print_json(figures | {"html": str(html)})
-    elif not quiet:
-        typer.echo(f"Page: {html}")
+    finish(figures | {"html": str(html)}, f"Page: {html}", quiet=quiet, as_json=as_json)
 
 
 def _serve(parts: list[Any], figures: dict[str, Any], port: int, as_json: bool) -> None:
     """Until Ctrl-C."""
     with make_server(render_view(parts, command_line()), port) as server:
         address = f"http://127.0.0.1:{server.server_port}/"
-        if as_json:
-            print_json(figures | {"address": address})
-        else:
-            typer.echo(f"{address}  (Ctrl-C ends it)")
+        line = f"{address}  (Ctrl-C ends it)"
+        finish(figures | {"address": address}, line, quiet=False, as_json=as_json)
         sys.stdout.flush()
         try:
             server.serve_forever()

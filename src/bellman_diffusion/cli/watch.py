@@ -7,9 +7,9 @@ import numpy as np
 import typer
 
 from bellman_diffusion.agents.agent import Agent
-from bellman_diffusion.cli.options import Json, Quiet, Seed, print_json
+from bellman_diffusion.cli.options import Json, Quiet, Seed, finish
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.training import NoProgress, RichProgress
+from bellman_diffusion.training import progress_bar
 from bellman_diffusion.view.agents import record_agent
 from bellman_diffusion.view.gif import write_gif
 
@@ -32,11 +32,10 @@ def watch(
     if out.suffix.lower() != ".gif":
         raise InvalidInputError(f"--out {out}: the picture is a GIF; name it .gif")
     episode = record_agent(Agent.load(run, agent_seed), seed, steps)
-    write_gif(out, episode, every, NoProgress() if quiet else RichProgress("draw", ()))
+    write_gif(out, episode, every, progress_bar("draw", quiet=quiet, shown=()))
     length, total = len(episode.rewards), float(np.sum(episode.rewards))
-    if as_json:
-        print_json({"gif": str(out), "steps": length, "return": total, "ended": episode.over})
-    elif not quiet:
-        cut = "" if episode.over else ", cut off there"
-        shown = f"the first {len(episode.actions)} of {length} steps"
-        typer.echo(f"{out}: {shown}{cut}, return {total:.4g}")
+    cut = "" if episode.over else ", cut off there"
+    shown = f"the first {len(episode.actions)} of {length} steps"
+    line = f"{out}: {shown}{cut}, return {total:.4g}"
+    figures = {"gif": str(out), "steps": length, "return": total, "ended": episode.over}
+    finish(figures, line, quiet=quiet, as_json=as_json)

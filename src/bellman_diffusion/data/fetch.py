@@ -16,6 +16,7 @@ from bellman_diffusion.training.files import write_atomically
 
 DATA_DIR_VARIABLE = "BELLMAN_DATA_DIR"
 _TIMEOUT_SECONDS = 60
+_REMEDY = f"Put it into a folder and set {DATA_DIR_VARIABLE} to that folder."
 
 
 class PublicFile(NamedTuple):
@@ -24,6 +25,11 @@ class PublicFile(NamedTuple):
     name: str
     sha256: str
     address: str
+
+    @classmethod
+    def under(cls, folder: str, name: str, sha256: str) -> "PublicFile":
+        """A file that its publisher keeps under its own name."""
+        return cls(name, sha256, folder + name)
 
 
 def find_file(file: PublicFile) -> Path:
@@ -37,7 +43,6 @@ def find_file(file: PublicFile) -> Path:
     if cached.exists():
         return _checked(cached, file)
     content = _download(file)
-    cached.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(cached, content)
     return cached
 
@@ -56,12 +61,12 @@ def _download(file: PublicFile) -> bytes:
         reason = getattr(error, "reason", error)
         raise DataMissingError(
             f"{file.name} is not here and could not be downloaded from {file.address} ({reason}). "
-            f"{_remedy(file)}"
+            f"{_REMEDY}"
         ) from error
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise DataMissingError(
             f"what {file.address} gave is not the published {file.name}: its SHA-256 differs. "
-            f"{_remedy(file)}"
+            f"{_REMEDY}"
         )
     return content
 
@@ -77,7 +82,3 @@ def _checked(path: Path, file: PublicFile) -> Path:
             f"from {file.address}."
         )
     return path
-
-
-def _remedy(file: PublicFile) -> str:
-    return f"Put it into a folder and set {DATA_DIR_VARIABLE} to that folder."

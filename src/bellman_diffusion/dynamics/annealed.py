@@ -15,17 +15,18 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
-from bellman_diffusion.dynamics.base import AbstractDynamics, Info
+from bellman_diffusion.dynamics.base import AbstractDynamics, Info, Paths
 from bellman_diffusion.dynamics.euler_maruyama import euler_step
 from bellman_diffusion.fields import AbstractNoiseField, FieldScale
+from bellman_diffusion.fields.base import RandomKey, Scalar
 
 
 class AnnealedState(NamedTuple):
     """Where the paths are and at which level."""
 
-    position: Float[Array, "paths dim"]
+    position: Paths
     level: Int[Array, ""]
 
 
@@ -43,11 +44,11 @@ class Annealed(AbstractDynamics[AnnealedState]):
         """The noise level of each step, falling geometrically."""
         return jnp.geomspace(self.field.sigma_max, self.field.sigma_min, self.n_steps)
 
-    def init(self, position: Float[Array, "paths dim"]) -> AnnealedState:
+    def init(self, position: Paths) -> AnnealedState:
         """Paths at `position`, which should follow p at σ_max."""
         return AnnealedState(position, jnp.asarray(0))
 
-    def step(self, key: Key[Array, ""], state: AnnealedState) -> tuple[AnnealedState, Info]:
+    def step(self, key: RandomKey, state: AnnealedState) -> tuple[AnnealedState, Info]:
         """Correct at this level, then move to the next; after the last, take the noise off."""
         sigmas = self.sigmas()
         sigma, next_sigma = sigmas[state.level], sigmas[state.level + 1]
@@ -61,17 +62,13 @@ class Annealed(AbstractDynamics[AnnealedState]):
             )
         return AnnealedState(x, state.level + 1), Info(jnp.ones(x.shape[0], bool))
 
-    def _correct(
-        self, key: Key[Array, ""], x: Float[Array, "paths dim"], sigma: Float[Array, ""]
-    ) -> Float[Array, "paths dim"]:
+    def _correct(self, key: RandomKey, x: Paths, sigma: Scalar) -> Paths:
         step_size = self.step_factor * sigma**2 / self.scale(sigma)
         field = self.field.at(sigma)
         keys = jax.random.split(key, self.n_corrections)
         return jax.lax.scan(lambda x, k: (euler_step(k, field, x, step_size), None), x, keys)[0]
 
-    def _transport(
-        self, x: Float[Array, "paths dim"], sigma: Float[Array, ""], next_sigma: Float[Array, ""]
-    ) -> Float[Array, "paths dim"]:
+    def _transport(self, x: Paths, sigma: Scalar, next_sigma: Scalar) -> Paths:
         # Heun's step for dx/dσ = −σ score, in σ.
         change = next_sigma - sigma
         slope = -sigma * self._score(x, sigma)
@@ -79,7 +76,5 @@ class Annealed(AbstractDynamics[AnnealedState]):
         slope_ahead = -next_sigma * self._score(ahead, next_sigma)
         return x + 0.5 * change * (slope + slope_ahead)
 
-    def _score(
-        self, x: Float[Array, "paths dim"], sigma: Float[Array, ""]
-    ) -> Float[Array, "paths dim"]:
+    def _score(self, x: Paths, sigma: Scalar) -> Paths:
         return jax.vmap(self.field.at(sigma).score)(x)

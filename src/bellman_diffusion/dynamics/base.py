@@ -4,7 +4,11 @@ from abc import abstractmethod
 from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float
+
+from bellman_diffusion.fields.base import RandomKey
+
+Paths = Float[Array, "paths dim"]
 
 
 @runtime_checkable
@@ -12,9 +16,15 @@ class HasPosition(Protocol):
     """Any state of a sampler: it knows where its paths are."""
 
     @property
-    def position(self) -> Float[Array, "paths dim"]:
+    def position(self) -> Paths:
         """The paths' points."""
         ...
+
+
+class PathState(NamedTuple):
+    """Where the paths are, and nothing else."""
+
+    position: Paths
 
 
 class Info(NamedTuple):
@@ -32,9 +42,9 @@ class AbstractDynamics(eqx.Module, Generic[StateT]):
     n_steps: eqx.AbstractVar[int]
 
     @abstractmethod
-    def init(self, position: Float[Array, "paths dim"]) -> StateT:
+    def init(self, position: Paths) -> StateT:
         """The state of paths that start at `position`."""
 
     @abstractmethod
-    def step(self, key: Key[Array, ""], state: StateT) -> tuple[StateT, Info]:
+    def step(self, key: RandomKey, state: StateT) -> tuple[StateT, Info]:
         """One step of every path."""

@@ -5,18 +5,19 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int
 
 from bellman_diffusion.dynamics.annealed import Annealed, AnnealedState
-from bellman_diffusion.dynamics.base import AbstractDynamics, Info
+from bellman_diffusion.dynamics.base import AbstractDynamics, Info, Paths
 from bellman_diffusion.fields import GuidedPair, NoiseConditionalPair
+from bellman_diffusion.fields.base import RandomKey
 
 
 class ConditionedState(NamedTuple):
     """Where the paths are, what is known of them (NaN where free), and the level."""
 
-    position: Float[Array, "paths dim"]
-    values: Float[Array, "paths dim"]
+    position: Paths
+    values: Paths
     level: Int[Array, ""]
 
 
@@ -28,11 +29,11 @@ class Conditioned(AbstractDynamics[ConditionedState]):
     n_corrections: int = eqx.field(static=True, default=1)
     step_factor: float = eqx.field(static=True, default=0.1)
 
-    def init(self, position: Float[Array, "paths dim"]) -> ConditionedState:
+    def init(self, position: Paths) -> ConditionedState:
         """Rows with NaN where they are free."""
         return ConditionedState(position, position, jnp.asarray(0))
 
-    def step(self, key: Key[Array, ""], state: ConditionedState) -> tuple[ConditionedState, Info]:
+    def step(self, key: RandomKey, state: ConditionedState) -> tuple[ConditionedState, Info]:
         """One level of the annealed dynamics, each path with its own known values."""
 
         def one(key, x, values):

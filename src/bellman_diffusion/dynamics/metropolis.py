@@ -9,32 +9,33 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
-from bellman_diffusion.dynamics.base import AbstractDynamics, Info
+from bellman_diffusion.dynamics.base import AbstractDynamics, Info, Paths
 from bellman_diffusion.fields import AbstractField
+from bellman_diffusion.fields.base import RandomKey, Scalar
 
 
 class MetropolisState(NamedTuple):
     """Where the paths are, with the fields there, so that a step evaluates them once."""
 
-    position: Float[Array, "paths dim"]
+    position: Paths
     scalar: Float[Array, " paths"]
-    gradient: Float[Array, "paths dim"]
+    gradient: Paths
 
 
 class Metropolis(AbstractDynamics[MetropolisState]):
     """The Euler–Maruyama step as a proposal, accepted or rejected with s as the target density."""
 
     field: AbstractField
-    step_size: Float[Array, ""] | float
+    step_size: Scalar | float
     n_steps: int = eqx.field(static=True)
 
-    def init(self, position: Float[Array, "paths dim"]) -> MetropolisState:
+    def init(self, position: Paths) -> MetropolisState:
         """Paths at `position`."""
         return MetropolisState(position, *jax.vmap(self.field.scalar_and_gradient)(position))
 
-    def step(self, key: Key[Array, ""], state: MetropolisState) -> tuple[MetropolisState, Info]:
+    def step(self, key: RandomKey, state: MetropolisState) -> tuple[MetropolisState, Info]:
         """Propose, then accept or stay."""
         key_propose, key_accept = jax.random.split(key)
         x = state.position

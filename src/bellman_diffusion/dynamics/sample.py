@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
 from bellman_diffusion.blocks import in_blocks
-from bellman_diffusion.dynamics.base import AbstractDynamics
+from bellman_diffusion.dynamics.base import AbstractDynamics, Paths
 from bellman_diffusion.errors import SamplingFailedError
+from bellman_diffusion.fields.base import RandomKey
 
 # Small enough for the activations of a block to stay in the processor's cache.
 LARGEST_BLOCK = 512
@@ -56,7 +57,7 @@ class Samples(NamedTuple):
 
 def sample(
     dynamics: AbstractDynamics,
-    key: Key[Array, ""],
+    key: RandomKey,
     start: Float[Array, "n dim"] | Float[np.ndarray, "n dim"],
     *,
     box: Box | None = None,
@@ -75,9 +76,16 @@ def sample(
     x, acceptance = in_blocks(
         lambda i, rows: _run(dynamics, jax.random.fold_in(key, i), rows), start, block
     )
-    result = _judge(x, box, float(np.mean(acceptance)))
+    finite = np.all(np.isfinite(x), axis=1)
+    outside = 0 if box is None else int(np.sum(finite & ~box.contains(x)))
+    result = Samples(x, int(np.sum(~finite)), outside, float(np.mean(acceptance)))
     if result.lost > max_lost:
-        raise SamplingFailedError(_explain(result, max_lost))
+        raise SamplingFailedError(
+            f"{result.n_nonfinite} of {n} paths are not finite and {outside} left "
+            f"the data's box ({result.lost:.1%}; at most {max_lost:.1%} is allowed). The step size is "
+            "too large or the fields are wrong off the data: lower step_size, train longer, use the "
+            "'default' preset, or raise max_lost to look at the samples all the same."
+        )
     if result.n_nonfinite:
         warnings.warn(
             f"{result.n_nonfinite} of {n} paths are not finite", RuntimeWarning, stacklevel=2
@@ -87,8 +95,8 @@ def sample(
 
 @eqx.filter_jit
 def _run(
-    dynamics: AbstractDynamics, key: Key[Array, ""], start: Float[Array, "paths dim"]
-) -> tuple[Float[Array, "paths dim"], Float[Array, " paths"]]:
+    dynamics: AbstractDynamics, key: RandomKey, start: Paths
+) -> tuple[Paths, Float[Array, " paths"]]:
     def body(carry, step_key):
         state, accepted = carry
         state, info = dynamics.step(step_key, state)
@@ -101,10 +109,7 @@ def _run(
 
 
 def trace(
-    dynamics: AbstractDynamics,
-    key: Key[Array, ""],
-    start: Float[np.ndarray, "paths dim"],
-    n_frames: int,
+    dynamics: AbstractDynamics, key: RandomKey, start: Float[np.ndarray, "paths dim"], n_frames: int
 ) -> tuple[np.ndarray, Float[np.ndarray, "frames paths dim"]]:
     """Where the paths are at about `n_frames` moments: after how many steps, and the positions."""
     frames = np.unique(np.linspace(0, dynamics.n_steps, n_frames).round().astype(int))
@@ -114,10 +119,7 @@ def trace(
 
 @eqx.filter_jit
 def _trace(
-    dynamics: AbstractDynamics,
-    key: Key[Array, ""],
-    start: Float[Array, "paths dim"],
-    steps: Int[Array, " frames"],
+    dynamics: AbstractDynamics, key: RandomKey, start: Paths, steps: Int[Array, " frames"]
 ) -> Float[Array, "frames paths dim"]:
     def one(i, carry):
         state, done, key = carry
@@ -128,18 +130,3 @@ def _trace(
         return carry, carry[0].position
 
     return jax.lax.scan(frame, (dynamics.init(start), jnp.asarray(0), key), steps)[1]
-
-
-def _judge(x: Float[np.ndarray, "n dim"], box: Box | None, acceptance: float) -> Samples:
-    finite = np.all(np.isfinite(x), axis=1)
-    outside = 0 if box is None else int(np.sum(finite & ~box.contains(x)))
-    return Samples(x, int(np.sum(~finite)), outside, acceptance)
-
-
-def _explain(result: Samples, max_lost: float) -> str:
-    return (
-        f"{result.n_nonfinite} of {len(result.x)} paths are not finite and {result.n_outside} left "
-        f"the data's box ({result.lost:.1%}; at most {max_lost:.1%} is allowed). The step size is "
-        "too large or the fields are wrong off the data: lower step_size, train longer, use the "
-        "'default' preset, or raise max_lost to look at the samples all the same."
-    )

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 import jax
-from jaxtyping import Array, Float
 
-from bellman_diffusion.fields.base import AbstractField
+from bellman_diffusion.fields.base import AbstractField, Point, PointFields, Scalar
 
 
 class KernelField(AbstractField):
@@ -14,12 +13,10 @@ class KernelField(AbstractField):
     With `rho` equal to the density this is the paper's pair s = p, g = ∇p.
     """
 
-    log_density: Callable[[Float[Array, " dim"]], Float[Array, ""]]
-    rho: Callable[[Float[Array, " dim"]], Float[Array, ""]]
+    log_density: Callable[[Point], Scalar]
+    rho: Callable[[Point], Scalar]
 
-    def scalar_and_gradient(
-        self, x: Float[Array, " dim"]
-    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+    def scalar_and_gradient(self, x: Point) -> PointFields:
         """The two minimisers at x."""
         rho, grad_rho = jax.value_and_grad(self.rho)(x)
         return rho, 0.5 * (grad_rho + rho * jax.grad(self.log_density)(x))

@@ -19,10 +19,17 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from bellman_diffusion import gaussian
-from bellman_diffusion.fields.base import AbstractField, AbstractNoiseField
+from bellman_diffusion.fields.base import (
+    AbstractField,
+    AbstractNoiseField,
+    Point,
+    PointFields,
+    RandomKey,
+    Scalar,
+)
 from bellman_diffusion.fields.networks import mlp
 
 _N_SIGMA_FREQUENCIES = 8
@@ -55,7 +62,7 @@ class NoiseConditionalPair(AbstractNoiseField):
     sigma_frequencies: Float[Array, " sigma_features"]
     axes: Float[Array, "dim dim"]
     """The eigenvectors of the data's covariance, as columns."""
-    variances: Float[Array, " dim"]
+    variances: Point
     """Its eigenvalues."""
     scale: FieldScale
     sigma_min: float = eqx.field(static=True)
@@ -64,7 +71,7 @@ class NoiseConditionalPair(AbstractNoiseField):
     @classmethod
     def create(
         cls,
-        key: Key[Array, ""],
+        key: RandomKey,
         covariance: Float[Array, "dim dim"],
         scale: FieldScale,
         *,
@@ -93,26 +100,22 @@ class NoiseConditionalPair(AbstractNoiseField):
             sigma_max=sigma_max,
         )
 
-    def at(self, sigma: Float[Array, ""] | float) -> "FieldAtNoise":
+    def at(self, sigma: Scalar | float) -> "FieldAtNoise":
         """The fields at one noise level."""
         return FieldAtNoise(self, jnp.asarray(sigma, jnp.float32))
 
-    def evaluate(
-        self, x: Float[Array, " dim"], sigma: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+    def evaluate(self, x: Point, sigma: Scalar) -> PointFields:
         """Both fields at one point and one noise level."""
         out = self.network(self._features(x, sigma))
         scale = self.scale(sigma)
         s = scale * jax.nn.softplus(out[0])
         return s, scale / (2 * sigma) * out[1:] + 0.5 * s * self._normal_score(x, sigma)
 
-    def _normal_score(
-        self, x: Float[Array, " dim"], sigma: Float[Array, ""]
-    ) -> Float[Array, " dim"]:
+    def _normal_score(self, x: Point, sigma: Scalar) -> Point:
         axes, variances = jax.lax.stop_gradient((self.axes, self.variances))
         return -axes @ ((axes.T @ x) / (variances + sigma**2))
 
-    def _features(self, x: Float[Array, " dim"], sigma: Float[Array, ""]) -> Float[Array, " n"]:
+    def _features(self, x: Point, sigma: Scalar) -> Float[Array, " n"]:
         # The frequencies are drawn once and not trained.
         x_frequencies, sigma_frequencies = jax.lax.stop_gradient(
             (self.x_frequencies, self.sigma_frequencies)
@@ -126,7 +129,7 @@ class NoiseConditionalPair(AbstractNoiseField):
 
 
 def _frequencies(
-    key: Key[Array, ""], n_frequencies: int, dim: int, fourier_features: FourierFeatures
+    key: RandomKey, n_frequencies: int, dim: int, fourier_features: FourierFeatures
 ) -> Float[Array, "features dim"]:
     if fourier_features == "axes":
         along_each = jnp.geomspace(_SLOWEST, _FASTEST, n_frequencies)
@@ -138,10 +141,8 @@ class FieldAtNoise(AbstractField):
     """A noise-conditional pair held at one σ."""
 
     pair: NoiseConditionalPair
-    sigma: Float[Array, ""]
+    sigma: Scalar
 
-    def scalar_and_gradient(
-        self, x: Float[Array, " dim"]
-    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+    def scalar_and_gradient(self, x: Point) -> PointFields:
         """Both fields of p_σ at x."""
         return self.pair.evaluate(x, self.sigma)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Integer, Key
 
-from bellman_diffusion.images.convolution import Convolution, halvings, padded_to_four
+from bellman_diffusion.images.convolution import Convolution, Image, halvings, padded_to_four
 
 _FEATURES = 64
 _MOST_SHIFT = 2
@@ -31,14 +31,14 @@ class Classifier(eqx.Module):
             last=eqx.nn.Linear(_FEATURES, n_classes, key=keys[2]),
         )
 
-    def features(self, image: Float[Array, "channels size size"]) -> Float[Array, " features"]:
+    def features(self, image: Image) -> Float[Array, " features"]:
         """What the last layer decides by."""
         x = padded_to_four(image)
         for layer in self.convolutions:
             x = jax.nn.silu(layer(x))
         return jax.nn.silu(self.hidden(x.ravel()))
 
-    def __call__(self, image: Float[Array, "channels size size"]) -> Float[Array, " classes"]:
+    def __call__(self, image: Image) -> Float[Array, " classes"]:
         """Log-odds of the classes."""
         return self.last(self.features(image))
 

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+Image = Float[Array, "channels size size"]
+
 
 class Convolution(eqx.Module):
     """A square kernel over an image with its channels last; `stride` 2 halves its sides."""
@@ -53,7 +55,7 @@ class Doubling(eqx.Module):
         return jnp.swapaxes(dealt, 1, 2).reshape(2 * height, 2 * width, -1)
 
 
-def padded_to_four(image: Float[Array, "channels size size"]) -> Float[Array, "side side channels"]:
+def padded_to_four(image: Image) -> Float[Array, "side side channels"]:
     """An image with its channels last, its sides multiples of 4."""
     margin = -image.shape[1] % 4
     return jnp.moveaxis(jnp.pad(image, ((0, 0), (0, margin), (0, margin))), 0, 2)

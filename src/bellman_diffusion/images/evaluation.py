@@ -11,6 +11,8 @@ from jaxtyping import Array, Float, Integer, UInt8
 
 from bellman_diffusion.blocks import in_blocks
 from bellman_diffusion.images.classifier import Classifier
+from bellman_diffusion.images.convolution import Image
+from bellman_diffusion.images.reading import Images
 from bellman_diffusion.images.training import as_numbers
 from bellman_diffusion.metrics import frechet_distance
 
@@ -32,18 +34,13 @@ class ImageEvaluator:
     """Compares images with real ones that the classifier did not learn from."""
 
     def __init__(
-        self,
-        classifier: Classifier,
-        images: UInt8[np.ndarray, "n channels size size"],
-        labels: Integer[np.ndarray, " n"],
+        self, classifier: Classifier, images: Images, labels: Integer[np.ndarray, " n"]
     ) -> None:
         self._classifier = classifier
         self._features, shares = self._look(images)
         self.accuracy = float(np.mean(shares.argmax(axis=1) == labels))
 
-    def __call__(
-        self, images: UInt8[np.ndarray, "n channels size size"], labels: Integer[np.ndarray, " m"]
-    ) -> ImageFigures:
+    def __call__(self, images: Images, labels: Integer[np.ndarray, " m"]) -> ImageFigures:
         """Fréchet distance, share of confident images, largest error of a class's frequency.
 
         `labels` are those of the data, whose frequencies are the right ones.
@@ -58,21 +55,19 @@ class ImageEvaluator:
             histogram_error=float(np.max(np.abs(found - wanted))),
         )
 
-    def classes(
-        self, images: UInt8[np.ndarray, "n channels size size"]
-    ) -> Integer[np.ndarray, " n"]:
+    def classes(self, images: Images) -> Integer[np.ndarray, " n"]:
         """What the classifier takes images for."""
         return self._look(images)[1].argmax(axis=1)
 
     def _look(
-        self, images: UInt8[np.ndarray, "n channels size size"]
+        self, images: Images
     ) -> tuple[Float[np.ndarray, "n features"], Float[np.ndarray, "n classes"]]:
         return in_blocks(lambda _, rows: _look(self._classifier, rows), images, _BLOCK)
 
 
 @eqx.filter_jit
 def _look(classifier: Classifier, images: UInt8[Array, "n channels size size"]) -> Any:
-    def one(image: Float[Array, "channels size size"]) -> tuple[Array, Array]:
+    def one(image: Image) -> tuple[Array, Array]:
         features = classifier.features(image)
         return features, jax.nn.softmax(classifier.last(features))
 

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Integer, UInt8
 
 from bellman_diffusion.blocks import in_blocks
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.images.reading import Images
 from bellman_diffusion.images.training import as_numbers, fit_vae
 from bellman_diffusion.images.vae import VAE
 from bellman_diffusion.tables import TableModel
@@ -77,9 +78,7 @@ class ImageModel:
         _check(images, labels, names)
         c = self.settings
         folder = None if run_dir is None else Path(run_dir)
-        run = None
-        if folder is not None:
-            run = RunFolder(folder / "vae", vae_config(c, images, self.random_state))
+        run = folder and RunFolder(folder / "vae", vae_config(c, images, self.random_state))
         vae = fit_vae(
             images,
             latent_dim=c.latent_dim,
@@ -89,7 +88,7 @@ class ImageModel:
             run=run,
             progress=progress[0],
         )
-        latents = None if folder is None else folder / "latents"
+        latents = folder and folder / "latents"
         return self.fit_latents(vae, images, labels, names, run_dir=latents, progress=progress[1])
 
     def fit_latents(
@@ -106,6 +105,10 @@ class ImageModel:
         _check(images, labels, names)
         self.vae_ = vae
         self.names_ = _names(labels, names)
+        latents = draw_latents(vae, images, self.random_state)
+        table = pd.DataFrame(latents, columns=[f"z{k}" for k in range(latents.shape[1])])
+        if labels is not None:
+            table[LABEL] = [self.names_[k] for k in labels]
         self.latents_ = TableModel(
             kinds={LABEL: "category"} if labels is not None else {},
             transform="plain",
@@ -115,24 +118,12 @@ class ImageModel:
             # Codes are as smooth as a table of numbers, although there is a class column.
             learning_rate=2e-3,
             sigma_min=0.08,
-        ).fit(self._latent_table(images, labels), progress=progress)
+        ).fit(table, progress=progress)
         return self
-
-    def _latent_table(
-        self,
-        images: UInt8[np.ndarray, "n channels size size"],
-        labels: Integer[np.ndarray, " n"] | None = None,
-    ) -> pd.DataFrame:
-        """A draw of every image's latent, as rows of a table, with its class."""
-        latents = draw_latents(self.vae_, images, self.random_state)
-        table = pd.DataFrame(latents, columns=[f"z{k}" for k in range(latents.shape[1])])
-        if labels is not None:
-            table[LABEL] = [self.names_[k] for k in labels]
-        return table
 
     def sample(
         self, n: int, *, label: str | None = None, random_state: int | None = None
-    ) -> UInt8[np.ndarray, "n channels size size"]:
+    ) -> Images:
         """New images; with `label`, of that class."""
         if label is not None and not self.names_:
             raise InvalidInputError("the model was fitted without labels: it knows no classes")
@@ -144,27 +135,22 @@ class ImageModel:
 
     def trace(
         self, n: int, n_frames: int, random_state: int | None = None
-    ) -> tuple[list[float] | None, list[UInt8[np.ndarray, "n channels size size"]]]:
+    ) -> tuple[list[float] | None, list[Images]]:
         """The sampler at work: n images at about `n_frames` moments, and the codes' noise levels."""
         levels, paths = self.latents_.model_.trace(n, n_frames, random_state)
         return levels, [self._decode_rows(self.latents_.encoder_.decode(p)) for p in paths]
 
-    def _decode_rows(self, rows: pd.DataFrame) -> UInt8[np.ndarray, "n channels size size"]:
+    def _decode_rows(self, rows: pd.DataFrame) -> Images:
         """The images of a table of codes, whatever their classes."""
         latents = rows.drop(columns=LABEL, errors="ignore").to_numpy(np.float32)
         return decode(self.vae_, latents)
 
-    def reconstruct(
-        self, images: UInt8[np.ndarray, "n channels size size"]
-    ) -> UInt8[np.ndarray, "n channels size size"]:
+    def reconstruct(self, images: Images) -> Images:
         """Images to their latent means and back."""
         return decode(self.vae_, encode(self.vae_, images))
 
     def interpolate(
-        self,
-        first: UInt8[np.ndarray, "n channels size size"],
-        second: UInt8[np.ndarray, "n channels size size"],
-        n_steps: int = 8,
+        self, first: Images, second: Images, n_steps: int = 8
     ) -> UInt8[np.ndarray, "n steps channels size size"]:
         """Images on the straight lines between the latents of two images."""
         a, b = encode(self.vae_, first), encode(self.vae_, second)
@@ -196,9 +182,7 @@ class ImageModel:
         return loaded
 
 
-def vae_config(
-    settings: ImageSettings, images: UInt8[np.ndarray, "n channels size size"], seed: int
-) -> dict[str, Any]:
+def vae_config(settings: ImageSettings, images: Images, seed: int) -> dict[str, Any]:
     """What an autoencoder depends on: a run continues only with the images that it was started with."""
     return {
         "images": [*images.shape, hashlib.sha256(images.tobytes()).hexdigest()[:16]],
@@ -209,16 +193,12 @@ def vae_config(
     }
 
 
-def draw_latents(
-    vae: VAE, images: UInt8[np.ndarray, "n channels size size"], seed: int
-) -> Float[np.ndarray, "n latent"]:
+def draw_latents(vae: VAE, images: Images, seed: int) -> Float[np.ndarray, "n latent"]:
     """A draw from the posterior of every image's latent."""
     return encode(vae, images, jax.random.fold_in(jax.random.key(seed), 3))
 
 
-def encode(
-    vae: VAE, images: UInt8[np.ndarray, "n channels size size"], key: Any = None
-) -> Float[np.ndarray, "n latent"]:
+def encode(vae: VAE, images: Images, key: Any = None) -> Float[np.ndarray, "n latent"]:
     """The latent means of images; with a key, draws from their posteriors."""
     mean, deviation = in_blocks(lambda _, rows: _encode(vae, rows), images, _BLOCK)
     if key is None:
@@ -226,9 +206,7 @@ def encode(
     return mean + deviation * np.asarray(jax.random.normal(key, mean.shape))
 
 
-def decode(
-    vae: VAE, latents: Float[np.ndarray, "n latent"]
-) -> UInt8[np.ndarray, "n channels size size"]:
+def decode(vae: VAE, latents: Float[np.ndarray, "n latent"]) -> Images:
     """The images of latents."""
     (images,) = in_blocks(lambda _, rows: (_decode(vae, rows),), latents, _BLOCK)
     return images

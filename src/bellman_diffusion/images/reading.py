@@ -12,6 +12,7 @@ from PIL import Image
 from bellman_diffusion.data.idx import read_idx
 from bellman_diffusion.errors import InvalidInputError
 
+Images = UInt8[np.ndarray, "n channels size size"]
 LARGEST_SIDE = 64
 LEAST_IMAGES = 20
 _ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm")
@@ -23,7 +24,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, AttributeError)
 class Pictures(NamedTuple):
     """Images with values from 0 to 255, and which class each is of, where that is known."""
 
-    images: UInt8[np.ndarray, "n channels size size"]
+    images: Images
     labels: Integer[np.ndarray, " n"] | None
     names: list[str]
     """Of the classes."""
@@ -139,7 +140,7 @@ def _as_bytes(images: np.ndarray, path: Path) -> UInt8[np.ndarray, "..."]:
     return np.round(images.astype(np.float32) * scale).astype(np.uint8)
 
 
-def _checked(images: np.ndarray, path: Path) -> UInt8[np.ndarray, "n channels size size"]:
+def _checked(images: np.ndarray, path: Path) -> Images:
     """With the channels first; colours may come last."""
     if images.ndim == 3:
         images = images[:, None]
@@ -163,9 +164,7 @@ def _checked(images: np.ndarray, path: Path) -> UInt8[np.ndarray, "n channels si
     return np.ascontiguousarray(images, np.uint8)
 
 
-def _labelled(
-    images: UInt8[np.ndarray, "n channels size size"], labels: np.ndarray, path: Path
-) -> Pictures:
+def _labelled(images: Images, labels: np.ndarray, path: Path) -> Pictures:
     if labels.shape != (len(images),):
         raise InvalidInputError(
             f"the labels of {path} have the shape {labels.shape}, but there are {len(images)} images"

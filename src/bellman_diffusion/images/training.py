@@ -1,24 +1,18 @@
 """Training of the networks for images, on bytes: a batch becomes numbers when it is used."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Integer, Key, UInt8
+from jaxtyping import Array, Float, Integer, UInt8
 
 from bellman_diffusion.images.classifier import Classifier, classifier_loss
+from bellman_diffusion.images.reading import Images
 from bellman_diffusion.images.vae import VAE, vae_loss
-from bellman_diffusion.training import (
-    Progress,
-    RunFolder,
-    averaged,
-    init_state,
-    make_program,
-    train,
-)
+from bellman_diffusion.training import Progress, RunFolder, Trainer
 from bellman_diffusion.training.optimiser import Schedule
 
 _CHUNK_STEPS = 50
@@ -27,7 +21,7 @@ _SCHEDULE = Schedule(learning_rate=2e-3, ema_decay=0.995, adam_b2=0.999)
 
 
 def fit_vae(
-    images: UInt8[np.ndarray, "n channels size size"],
+    images: Images,
     *,
     latent_dim: int,
     kl_weight: float,
@@ -37,13 +31,13 @@ def fit_vae(
     progress: Progress | None = None,
 ) -> VAE:
     """Train an autoencoder."""
-    shape = (images.shape[2], images.shape[1], latent_dim, kl_weight)
-    init, program = _compile_vae(*shape)
-    return _train(init, program, (jnp.asarray(images),), n_steps, seed, run, progress)
+    trainer = _vae_trainer(images.shape[2], images.shape[1], latent_dim, kl_weight)
+    data = (jnp.asarray(images),)
+    return trainer.fit(seed, n_steps, data, len(images), run=run, progress=progress).model
 
 
 def fit_classifier(
-    images: UInt8[np.ndarray, "n channels size size"],
+    images: Images,
     labels: Integer[np.ndarray, " n"],
     *,
     n_steps: int,
@@ -52,9 +46,9 @@ def fit_classifier(
     progress: Progress | None = None,
 ) -> Classifier:
     """Train a classifier."""
-    init, program = _compile_classifier(images.shape[2], images.shape[1], int(labels.max()) + 1)
+    trainer = _classifier_trainer(images.shape[2], images.shape[1], int(labels.max()) + 1)
     data = (jnp.asarray(images), jnp.asarray(labels))
-    return _train(init, program, data, n_steps, seed, run, progress)
+    return trainer.fit(seed, n_steps, data, len(images), run=run, progress=progress).model
 
 
 def as_numbers(images: UInt8[Array, "*n"]) -> Float[Array, "*n"]:
@@ -63,51 +57,28 @@ def as_numbers(images: UInt8[Array, "*n"]) -> Float[Array, "*n"]:
 
 
 @lru_cache(maxsize=8)
-def _compile_vae(size: int, channels: int, latent_dim: int, kl_weight: float) -> tuple[Any, Any]:
-    def init(key: Key[Array, ""]) -> VAE:
-        return VAE.create(key, size=size, channels=channels, latent_dim=latent_dim)
-
-    def loss(vae, _average, key, data, n_rows):
-        key_rows, key_loss = jax.random.split(key)
-        rows = jax.random.randint(key_rows, (_BATCH,), 0, n_rows)
-        return vae_loss(vae, key_loss, as_numbers(data[0][rows]), kl_weight)
-
-    return _programs(init, loss)
+def _vae_trainer(size: int, channels: int, latent_dim: int, kl_weight: float) -> Trainer:
+    return _trainer(
+        lambda key: VAE.create(key, size=size, channels=channels, latent_dim=latent_dim),
+        lambda vae, key, images: vae_loss(vae, key, images, kl_weight),
+    )
 
 
 @lru_cache(maxsize=8)
-def _compile_classifier(size: int, channels: int, n_classes: int) -> tuple[Any, Any]:
-    def init(key: Key[Array, ""]) -> Classifier:
-        return Classifier.create(key, size=size, channels=channels, n_classes=n_classes)
+def _classifier_trainer(size: int, channels: int, n_classes: int) -> Trainer:
+    return _trainer(
+        lambda key: Classifier.create(key, size=size, channels=channels, n_classes=n_classes),
+        lambda classifier, key, *batch: (classifier_loss(classifier, key, *batch), {}),
+    )
 
-    def loss(classifier, _average, key, data, n_rows):
-        key_rows, key_shift = jax.random.split(key)
+
+def _trainer(init: Callable[..., Any], batch_loss: Callable[..., Any]) -> Trainer:
+    """For a loss of (model, key, images as numbers, what else there is of each)."""
+
+    def loss(model, _average, key, data, n_rows):
+        key_rows, key_loss = jax.random.split(key)
         rows = jax.random.randint(key_rows, (_BATCH,), 0, n_rows)
-        return classifier_loss(classifier, key_shift, as_numbers(data[0][rows]), data[1][rows]), {}
+        images, *others = (a[rows] for a in data)
+        return batch_loss(model, key_loss, as_numbers(images), *others)
 
-    return _programs(init, loss)
-
-
-def _programs(init: Any, loss: Any) -> tuple[Any, Any]:
-    template = eqx.filter_eval_shape(init, jax.random.key(0))
-    return eqx.filter_jit(init), make_program(template, loss, _SCHEDULE, _CHUNK_STEPS)
-
-
-def _train(
-    init: Any,
-    program: Any,
-    data: Any,
-    n_steps: int,
-    seed: int,
-    run: RunFolder | None,
-    progress: Progress | None,
-) -> Any:
-    key_init, key_steps = jax.random.split(jax.random.key(seed))
-    model = init(key_init)
-
-    def chunk(state, step, n_steps):
-        return program(state, step, n_steps, key_steps, data, len(data[0]))
-
-    state = init_state(model, _SCHEDULE)
-    state, _ = train(chunk, state, n_steps, _CHUNK_STEPS, run=run, progress=progress)
-    return averaged(model, state)
+    return Trainer.compile(init, loss, _SCHEDULE, _CHUNK_STEPS)

@@ -9,7 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from bellman_diffusion.images.convolution import Convolution, Doubling, halvings, padded_to_four
+from bellman_diffusion.images.convolution import (
+    Convolution,
+    Doubling,
+    Image,
+    halvings,
+    padded_to_four,
+)
 
 
 class VAE(eqx.Module):
@@ -51,9 +57,7 @@ class VAE(eqx.Module):
             latent_dim=latent_dim,
         )
 
-    def encode(
-        self, image: Float[Array, "channels size size"]
-    ) -> tuple[Float[Array, " latent"], Float[Array, " latent"]]:
+    def encode(self, image: Image) -> tuple[Float[Array, " latent"], Float[Array, " latent"]]:
         """Mean and deviation of an image's latent posterior."""
         x = padded_to_four(image)
         for layer in self.down:
@@ -62,7 +66,7 @@ class VAE(eqx.Module):
         # Bounded, so that no step of training can make a deviation overflow.
         return mean, jnp.exp(0.5 * jnp.clip(log_variance, -12.0, 6.0))
 
-    def decode(self, latent: Float[Array, " latent"]) -> Float[Array, "channels size size"]:
+    def decode(self, latent: Float[Array, " latent"]) -> Image:
         """The image of a latent, as log-odds of every value."""
         side = _quarter(self.size)
         x = jax.nn.silu(self.out_of(jax.nn.silu(self.from_latent(latent))))

@@ -22,10 +22,17 @@ zero over all of it and no path of the sampler stalls in its tails.
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
-from bellman_diffusion.fields import AbstractField, AbstractNoiseField, FieldScale, at_noise
-from bellman_diffusion.matching.base import AbstractObjective, FieldLosses
+from bellman_diffusion.fields import FieldScale, at_noise
+from bellman_diffusion.fields.base import AnyField, RandomKey
+from bellman_diffusion.matching.base import (
+    AbstractObjective,
+    Batch,
+    BatchValues,
+    FieldLosses,
+    Others,
+)
 from bellman_diffusion.matching.kernels import AbstractKernel
 
 
@@ -51,11 +58,7 @@ class DenoisingMatching(AbstractObjective):
         return FieldScale(self.kernel.rank(dim), 1 + self.epsilon, 1 + self.growth)
 
     def __call__(
-        self,
-        field: AbstractField | AbstractNoiseField,
-        key: Key[Array, ""],
-        x1: Float[Array, "clean dim"],
-        x2: Float[Array, "others dim"],
+        self, field: AnyField, key: RandomKey, x1: Float[Array, "clean dim"], x2: Others
     ) -> FieldLosses:
         """Both regression losses, each weighted to be of order one at every σ."""
         key_sigma, key_noise, key_kernel = jax.random.split(key, 3)
@@ -68,12 +71,12 @@ class DenoisingMatching(AbstractObjective):
 
     def _losses_at(
         self,
-        field: AbstractField | AbstractNoiseField,
-        key: Key[Array, ""],
-        x: Float[Array, "batch dim"],
+        field: AnyField,
+        key: RandomKey,
+        x: Batch,
         x0: Float[Array, "clean dim"],
-        x2: Float[Array, "others dim"],
-        sigma: Float[Array, " batch"],
+        x2: Others,
+        sigma: BatchValues,
     ) -> FieldLosses:
         s_target, g_target = self.targets(key, x, x0, x2, sigma)
         s, g = jax.vmap(lambda x, sigma: at_noise(field, sigma).scalar_and_gradient(x))(x, sigma)
@@ -86,12 +89,12 @@ class DenoisingMatching(AbstractObjective):
 
     def targets(
         self,
-        key: Key[Array, ""],
-        x: Float[Array, "batch dim"],
+        key: RandomKey,
+        x: Batch,
         x0: Float[Array, "clean dim"],
-        x2: Float[Array, "others dim"],
-        sigma: Float[Array, " batch"],
-    ) -> tuple[Float[Array, " batch"], Float[Array, "batch dim"]]:
+        x2: Others,
+        sigma: BatchValues,
+    ) -> tuple[BatchValues, Batch]:
         """The regression targets of s and g at the perturbed points x."""
         variance = self.epsilon + self.growth * sigma**2
         draws = jax.vmap(lambda k: self.kernel.all_pairs(k, x, x2, variance))
@@ -101,7 +104,7 @@ class DenoisingMatching(AbstractObjective):
         noise = posterior_noise(x, x0, sigma, self.group_size)
         return rho, 0.5 * (grad_rho - rho[:, None] * noise / sigma[:, None])
 
-    def _draw_sigma(self, key: Key[Array, ""], n: int) -> Float[Array, " n"]:
+    def _draw_sigma(self, key: RandomKey, n: int) -> Float[Array, " n"]:
         # Stratified: one draw in each of n equal parts of the log range. The rows are independent
         # of each other, so their order need not be random.
         u = (jnp.arange(n) + jax.random.uniform(key)) / n
@@ -109,11 +112,8 @@ class DenoisingMatching(AbstractObjective):
 
 
 def posterior_noise(
-    x: Float[Array, "batch dim"],
-    x0: Float[Array, "clean dim"],
-    sigma: Float[Array, " batch"],
-    group_size: int,
-) -> Float[Array, "batch dim"]:
+    x: Batch, x0: Float[Array, "clean dim"], sigma: BatchValues, group_size: int
+) -> Batch:
     """E[n | x, clean points of x's group] for x = x₀ + σn, groups being runs of `group_size` rows.
 
     A last, shorter group of its own is made of the rows left over. Where a group has room for all

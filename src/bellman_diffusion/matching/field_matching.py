@@ -11,10 +11,16 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
 
-from bellman_diffusion.fields import AbstractField, AbstractNoiseField
-from bellman_diffusion.matching.base import AbstractObjective, FieldLosses
+from bellman_diffusion.fields import AbstractField
+from bellman_diffusion.fields.base import AnyField, RandomKey
+from bellman_diffusion.matching.base import (
+    AbstractObjective,
+    Batch,
+    BatchValues,
+    FieldLosses,
+    Others,
+)
 from bellman_diffusion.matching.kernels import AbstractKernel
 from bellman_diffusion.matching.traces import AbstractTrace
 
@@ -34,13 +40,7 @@ class FieldMatching(AbstractObjective):
     n_slices: int = eqx.field(static=True, default=1)
     jitter: float = eqx.field(static=True, default=0.0)
 
-    def __call__(
-        self,
-        field: AbstractField | AbstractNoiseField,
-        key: Key[Array, ""],
-        x1: Float[Array, "batch dim"],
-        x2: Float[Array, "others dim"],
-    ) -> FieldLosses:
+    def __call__(self, field: AnyField, key: RandomKey, x1: Batch, x2: Others) -> FieldLosses:
         """Both losses, averaged over the batch and over the slice draws."""
         assert isinstance(field, AbstractField), "field matching has no noise level"
         if self.jitter > 0:
@@ -50,13 +50,7 @@ class FieldMatching(AbstractObjective):
         draws = jax.vmap(lambda k: self._one_draw(field, k, x1, x2))
         return jax.tree.map(jnp.mean, draws(jax.random.split(key, self.n_slices)))
 
-    def _one_draw(
-        self,
-        field: AbstractField,
-        key: Key[Array, ""],
-        x1: Float[Array, "batch dim"],
-        x2: Float[Array, "others dim"],
-    ) -> FieldLosses:
+    def _one_draw(self, field: AbstractField, key: RandomKey, x1: Batch, x2: Others) -> FieldLosses:
         key_w, key_v = jax.random.split(key)
         kappa = self._kappa(key_w, x1, x2)
         keys = jax.random.split(key_v, x1.shape[0])
@@ -66,9 +60,7 @@ class FieldMatching(AbstractObjective):
             gradient=jnp.mean(norm + trace * kappa), scalar=jnp.mean(s**2 - 2 * s * kappa)
         )
 
-    def _kappa(
-        self, key: Key[Array, ""], x1: Float[Array, "batch dim"], x2: Float[Array, "others dim"]
-    ) -> Float[Array, " batch"]:
+    def _kappa(self, key: RandomKey, x1: Batch, x2: Others) -> BatchValues:
         if self.pairs == "matched":
             return self.kernel.matched(key, x1, x2, self.epsilon)
         return self.kernel.all_pairs(key, x1, x2, jnp.full(x1.shape[0], self.epsilon))[0]

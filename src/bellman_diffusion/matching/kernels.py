@@ -9,9 +9,11 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from bellman_diffusion import gaussian
+from bellman_diffusion.fields.base import RandomKey
+from bellman_diffusion.matching.base import Batch, BatchValues, Others
 from bellman_diffusion.matching.slices import SliceDistribution, draw_slices
 
 
@@ -23,23 +25,13 @@ class AbstractKernel(eqx.Module):
         """In how many dimensions the kernel is a density."""
 
     @abstractmethod
-    def matched(
-        self,
-        key: Key[Array, ""],
-        x1: Float[Array, "batch dim"],
-        x2: Float[Array, "batch dim"],
-        variance: float,
-    ) -> Float[Array, " batch"]:
+    def matched(self, key: RandomKey, x1: Batch, x2: Batch, variance: float) -> BatchValues:
         """κ(x2ᵢ − x1ᵢ) for each i, with a direction of its own where the kernel has one."""
 
     @abstractmethod
     def all_pairs(
-        self,
-        key: Key[Array, ""],
-        x1: Float[Array, "batch dim"],
-        x2: Float[Array, "others dim"],
-        variance: Float[Array, " batch"],
-    ) -> tuple[Float[Array, " batch"], Float[Array, "batch dim"]]:
+        self, key: RandomKey, x1: Batch, x2: Others, variance: BatchValues
+    ) -> tuple[BatchValues, Batch]:
         """ρ(x1ᵢ) estimated by the mean over all x2, and its gradient with respect to x1ᵢ."""
 
 
@@ -50,24 +42,14 @@ class IsotropicKernel(AbstractKernel):
         """A density in all dimensions."""
         return dim
 
-    def matched(
-        self,
-        key: Key[Array, ""],
-        x1: Float[Array, "batch dim"],
-        x2: Float[Array, "batch dim"],
-        variance: float,
-    ) -> Float[Array, " batch"]:
+    def matched(self, key: RandomKey, x1: Batch, x2: Batch, variance: float) -> BatchValues:
         """N(x2ᵢ − x1ᵢ; 0, εI)."""
         del key
         return gaussian.density(jnp.sum((x2 - x1) ** 2, axis=1), variance, x1.shape[1])
 
     def all_pairs(
-        self,
-        key: Key[Array, ""],
-        x1: Float[Array, "batch dim"],
-        x2: Float[Array, "others dim"],
-        variance: Float[Array, " batch"],
-    ) -> tuple[Float[Array, " batch"], Float[Array, "batch dim"]]:
+        self, key: RandomKey, x1: Batch, x2: Others, variance: BatchValues
+    ) -> tuple[BatchValues, Batch]:
         """The kernel density estimate from x2, and its gradient."""
         del key
         # Not |a|² + |b|² − 2a·b: that loses the small distances to rounding.
@@ -93,27 +75,17 @@ class SlicedKernel(AbstractKernel):
         del dim
         return 1
 
-    def _directions(self, key: Key[Array, ""], n: int, dim: int) -> Float[Array, "n dim"]:
+    def _directions(self, key: RandomKey, n: int, dim: int) -> Float[Array, "n dim"]:
         return draw_slices(self.slices, key, n, dim) / (dim**0.5 if self.unit else 1.0)
 
-    def matched(
-        self,
-        key: Key[Array, ""],
-        x1: Float[Array, "batch dim"],
-        x2: Float[Array, "batch dim"],
-        variance: float,
-    ) -> Float[Array, " batch"]:
+    def matched(self, key: RandomKey, x1: Batch, x2: Batch, variance: float) -> BatchValues:
         """N(wᵢ·(x2ᵢ − x1ᵢ); 0, ε)."""
         w = self._directions(key, *x1.shape)
         return gaussian.density(jnp.sum(w * (x2 - x1), axis=1) ** 2, variance, 1)
 
     def all_pairs(
-        self,
-        key: Key[Array, ""],
-        x1: Float[Array, "batch dim"],
-        x2: Float[Array, "others dim"],
-        variance: Float[Array, " batch"],
-    ) -> tuple[Float[Array, " batch"], Float[Array, "batch dim"]]:
+        self, key: RandomKey, x1: Batch, x2: Others, variance: BatchValues
+    ) -> tuple[BatchValues, Batch]:
         """The density of x2's projection on wᵢ, at wᵢ·x1ᵢ, and its gradient along wᵢ."""
         w = self._directions(key, *x1.shape)
         gap = w @ x2.T - jnp.sum(w * x1, axis=1, keepdims=True)

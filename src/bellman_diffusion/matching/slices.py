@@ -4,15 +4,15 @@ from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
+
+from bellman_diffusion.fields.base import RandomKey
 
 SliceDistribution = Literal["rademacher", "gaussian", "sphere"]
 SLICE_DISTRIBUTIONS: tuple[SliceDistribution, ...] = get_args(SliceDistribution)
 
 
-def draw_slices(
-    kind: SliceDistribution, key: Key[Array, ""], n: int, dim: int
-) -> Float[Array, "n dim"]:
+def draw_slices(kind: SliceDistribution, key: RandomKey, n: int, dim: int) -> Float[Array, "n dim"]:
     """`n` directions of `dim` coordinates; the sphere's have length √dim."""
     if kind == "rademacher":
         return jax.random.rademacher(key, (n, dim), jnp.float32)

@@ -5,9 +5,9 @@ from abc import abstractmethod
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
 
 from bellman_diffusion.fields import AbstractField
+from bellman_diffusion.fields.base import Point, RandomKey, Scalar
 from bellman_diffusion.matching.slices import SliceDistribution, draw_slices
 
 
@@ -15,18 +15,14 @@ class AbstractTrace(eqx.Module):
     """|g(x)|² and tr ∇g(x), exact or estimated, for one point."""
 
     @abstractmethod
-    def __call__(
-        self, field: AbstractField, key: Key[Array, ""], x: Float[Array, " dim"]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def __call__(self, field: AbstractField, key: RandomKey, x: Point) -> tuple[Scalar, Scalar]:
         """Squared norm and trace at x."""
 
 
 class ExactTrace(AbstractTrace):
     """The whole Jacobian, D derivatives (Proposition 3.1)."""
 
-    def __call__(
-        self, field: AbstractField, key: Key[Array, ""], x: Float[Array, " dim"]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def __call__(self, field: AbstractField, key: RandomKey, x: Point) -> tuple[Scalar, Scalar]:
         """|g|² and tr ∇g without noise."""
         del key
         g = field.gradient(x)
@@ -38,9 +34,7 @@ class SlicedTrace(AbstractTrace):
 
     slices: SliceDistribution = eqx.field(static=True, default="rademacher")
 
-    def __call__(
-        self, field: AbstractField, key: Key[Array, ""], x: Float[Array, " dim"]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def __call__(self, field: AbstractField, key: RandomKey, x: Point) -> tuple[Scalar, Scalar]:
         """Unbiased estimates of |g|² and tr ∇g by one forward-mode derivative."""
         v = draw_slices(self.slices, key, 1, x.shape[0])[0]
         g, grad_g_v = jax.jvp(field.gradient, (x,), (v,))

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import UInt8
 
+from bellman_diffusion.images.reading import Images
 from bellman_diffusion.render.figure import new_figure, save_figure
 
 _GAP = 2
 _INCHES = 0.45
 
 
-def tile(images: UInt8[np.ndarray, "n channels size size"], n_columns: int) -> np.ndarray:
+def tile(images: Images, n_columns: int) -> np.ndarray:
     """One picture of images in rows, as (height, width) or (height, width, 3); white between them."""
     n, channels, side, _ = images.shape
     n_rows = math.ceil(n / n_columns)
@@ -25,9 +25,7 @@ def tile(images: UInt8[np.ndarray, "n channels size size"], n_columns: int) -> n
     return sheet[:, :, 0] if channels == 1 else sheet
 
 
-def draw_grid(
-    path: Path, images: UInt8[np.ndarray, "n channels size size"], n_columns: int, title: str
-) -> Path:
+def draw_grid(path: Path, images: Images, n_columns: int, title: str) -> Path:
     """A titled grid."""
     n_rows = math.ceil(len(images) / n_columns)
     figure = new_figure(_INCHES * n_columns + 0.2, _INCHES * n_rows + 0.5)

@@ -7,7 +7,7 @@ from jaxtyping import UInt8
 
 from bellman_diffusion.errors import BellmanError
 from bellman_diffusion.images.model import ImageModel
-from bellman_diffusion.images.reading import Pictures
+from bellman_diffusion.images.reading import Images, Pictures
 from bellman_diffusion.render.image_grid import draw_grid
 from bellman_diffusion.render.page import Picture, Section, write_page
 
@@ -24,27 +24,40 @@ def write_image_report(
     rng = np.random.default_rng(seed)
     some = images[rng.permutation(len(images))[: 2 * _LINES]]
     samples = model.sample(_SIDE**2, random_state=seed)
+    shown, half = samples[: 2 * _LINES], len(some) // 2
+    lines = model.interpolate(some[:half], some[half : 2 * half], _SIDE)
+
+    def section(
+        title: str, text: str, caption: str, rows: np.ndarray, across: int, heading: str
+    ) -> Section:
+        path = draw_grid(figures / f"{caption.split(maxsplit=1)[0]}.png", rows, across, heading)
+        return Section(title, text, pictures=[Picture(path, caption)])
+
     sections = [
-        Section(
-            "Samples",
-            pictures=[
-                Picture(draw_grid(figures / "samples.png", samples, _SIDE, "new images"), "samples")
-            ],
-        ),
-        Section(
+        section("Samples", "", "samples", samples, _SIDE, "new images"),
+        section(
             "Reconstructions",
             "Images above their reconstructions.",
-            pictures=[Picture(_reconstructions(figures, model, some), "reconstructions")],
+            "reconstructions",
+            np.concatenate([some, model.reconstruct(some)]),
+            len(some),
+            "images, coded and decoded",
         ),
-        Section(
+        section(
             "Interpolations",
             "On straight lines between the latent codes of two images.",
-            pictures=[Picture(_interpolations(figures, model, some), "interpolations")],
+            "interpolations",
+            lines.reshape(-1, *lines.shape[2:]),
+            _SIDE,
+            "from one image to another",
         ),
-        Section(
+        section(
             "Nearest images learned from",
             "Samples above the images that are nearest to them, value by value.",
-            pictures=[Picture(_nearest(figures, samples[: 2 * _LINES], images), "nearest images")],
+            "nearest images",
+            np.concatenate([shown, nearest_images(shown, images)]),
+            len(shown),
+            "samples, nearest images",
         ),
     ]
     if model.names_:
@@ -52,10 +65,7 @@ def write_image_report(
     return write_page(out / "report.html", "Images", command, sections)
 
 
-def nearest_images(
-    samples: UInt8[np.ndarray, "n channels size size"],
-    images: UInt8[np.ndarray, "m channels size size"],
-) -> UInt8[np.ndarray, "n channels size size"]:
+def nearest_images(samples: Images, images: UInt8[np.ndarray, "m channels size size"]) -> Images:
     """For each sample the image with the least squared distance."""
     mine = samples.reshape(len(samples), -1).astype(np.float32)
     # In blocks: all images as numbers would take four times their bytes, twice.
@@ -69,23 +79,6 @@ def nearest_images(
         place = np.where(here < least, start + nearest, place)
         least = np.minimum(least, here)
     return images[place]
-
-
-def _reconstructions(figures: Path, model: ImageModel, some: np.ndarray) -> Path:
-    rows = np.concatenate([some, model.reconstruct(some)])
-    return draw_grid(figures / "reconstructions.png", rows, len(some), "images, coded and decoded")
-
-
-def _interpolations(figures: Path, model: ImageModel, some: np.ndarray) -> Path:
-    half = len(some) // 2
-    lines = model.interpolate(some[:half], some[half : 2 * half], _SIDE)
-    flat = lines.reshape(-1, *lines.shape[2:])
-    return draw_grid(figures / "interpolations.png", flat, _SIDE, "from one image to another")
-
-
-def _nearest(figures: Path, samples: np.ndarray, images: np.ndarray) -> Path:
-    rows = np.concatenate([samples, nearest_images(samples, images)])
-    return draw_grid(figures / "nearest.png", rows, len(samples), "samples, nearest images")
 
 
 def _classes(figures: Path, model: ImageModel, seed: int) -> Section:

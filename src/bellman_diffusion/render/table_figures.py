@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from bellman_diffusion.render.figure import new_figure, save_figure
 from bellman_diffusion.tables.encoder import level_numbers, plain_numbers
@@ -24,23 +25,16 @@ def draw_marginals(path: Path, schema: Schema, synthetic: pd.DataFrame, real: pd
     """A histogram of each column, real and synthetic."""
     columns = schema.columns[:_MOST_COLUMNS]
     across = min(4, len(columns))
-    down = math.ceil(len(columns) / across)
-    figure = new_figure(3.2 * across, 2.3 * down + 0.4)
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for axes, column in zip(panels, columns, strict=False):
+    figure, panels = _panels(len(columns), across, 3.2, 2.3)
+    for axes, column in zip(panels, columns, strict=True):
         if column.is_discrete:
             _draw_levels(axes, column, synthetic, real)
         else:
             _draw_numbers(axes, column, synthetic, real)
         axes.set_title(_short(column.name), fontsize=9)
-        axes.tick_params(labelsize=7)
-    for axes in panels[len(columns) :]:
-        axes.set_visible(False)
     for axes in panels[::across]:
         axes.set_ylabel("share of rows", fontsize=8)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=2, frameon=False)
-    return save_figure(figure, path)
+    return _saved(figure, path)
 
 
 def draw_pairs(
@@ -53,22 +47,33 @@ def draw_pairs(
     values = np.column_stack([plain_numbers(real[c.name], c) for c in columns])
     chosen = _most_related(values, min(_MOST_PAIRED, len(columns)))
     pairs = list(combinations(sorted(chosen), 2))[:9]
-    across = min(3, len(pairs))
-    down = math.ceil(len(pairs) / across)
-    figure = new_figure(3.6 * across, 3.2 * down + 0.4)
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for axes, (i, j) in zip(panels, pairs, strict=False):
+    figure, panels = _panels(len(pairs), min(3, len(pairs)), 3.6, 3.2)
+    for axes, (i, j) in zip(panels, pairs, strict=True):
         n = min(len(real), len(synthetic), _MOST_POINTS)
         for frame, name, colour in ((real, "real", _REAL), (synthetic, "synthetic", _SYNTHETIC)):
             x, y = (plain_numbers(frame[columns[k].name].head(n), columns[k]) for k in (i, j))
             axes.plot(x, y, ".", ms=2, alpha=0.5, color=colour, label=name)
         axes.set_xlabel(_short(columns[i].name), fontsize=8)
         axes.set_ylabel(_short(columns[j].name), fontsize=8)
+    return _saved(figure, path, markerscale=5)
+
+
+def _panels(n: int, across: int, width: float, height: float) -> tuple[Figure, Any]:
+    """A figure with n panels in rows."""
+    down = math.ceil(n / across)
+    figure = new_figure(width * across, height * down + 0.4)
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for axes in panels:
         axes.tick_params(labelsize=7)
-    for axes in panels[len(pairs) :]:
+    for axes in panels[n:]:
         axes.set_visible(False)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=2, frameon=False, markerscale=5)
+    return figure, panels[:n]
+
+
+def _saved(figure: Figure, path: Path, **style: Any) -> Path:
+    """With the legend of the first panel, which is that of all."""
+    named = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*named, loc="outside upper right", ncols=2, frameon=False, **style)
     return save_figure(figure, path)
 
 
@@ -84,20 +89,12 @@ def _draw_numbers(axes: Any, column: Column, synthetic: pd.DataFrame, real: pd.D
         edges = (
             np.arange(column.low, column.high + 1.5 * column.step, column.step) - column.step / 2
         )
-    for values, name, colour in zip(
-        present, ("real", "synthetic"), (_REAL, _SYNTHETIC), strict=True
-    ):
-        weights = np.full(len(values), 1 / max(len(values), 1))
-        filled = name == "real"
-        axes.hist(
-            values,
-            edges,
-            weights=weights,
-            histtype="stepfilled" if filled else "step",
-            color=colour,
-            alpha=0.5 if filled else 1,
-            label=name,
-        )
+    styles = (
+        {"histtype": "stepfilled", "color": _REAL, "alpha": 0.5, "label": "real"},
+        {"histtype": "step", "color": _SYNTHETIC, "label": "synthetic"},
+    )
+    for values, style in zip(present, styles, strict=True):
+        axes.hist(values, edges, weights=np.full(len(values), 1 / max(len(values), 1)), **style)
     if column.kind == "date":
         axes.set_xlabel("days since 1970", fontsize=7)
 

@@ -15,14 +15,9 @@ _SHOWN_PAIRS = 20
 def evaluation_table(result: Evaluation) -> Table:
     """The figures of all columns together."""
     rows = [
-        ("W1", f"{result.w1:.4g}", f"{result.w1_floor:.4g}", _ratio(result.w1, result.w1_floor)),
-        ("W2", f"{result.w2:.4g}", f"{result.w2_floor:.4g}", _ratio(result.w2, result.w2_floor)),
-        (
-            "sliced W2",
-            f"{result.sliced:.4g}",
-            f"{result.sliced_floor:.4g}",
-            _ratio(result.sliced, result.sliced_floor),
-        ),
+        _row(Distance("W1", result.w1, result.w1_floor)),
+        _row(Distance("W2", result.w2, result.w2_floor)),
+        _row(Distance("sliced W2", result.sliced, result.sliced_floor)),
         ("MMD²", f"{result.mmd2:.3g}", f"{result.mmd2_floor:.3g}", ""),
     ]
     use = result.usefulness
@@ -88,11 +83,9 @@ def _introduction(result: Evaluation) -> str:
 
 
 def _distances(distances: list[Distance], name: str) -> Table:
-    rows = [
-        (d.name, f"{d.value:.4g}", f"{d.floor:.4g}", _ratio(d.value, d.floor)) for d in distances
-    ]
-    return Table((name, "synthetic", "real", "ratio"), rows, n_names=1)
+    return Table((name, "synthetic", "real", "ratio"), [_row(d) for d in distances], n_names=1)
 
 
-def _ratio(value: float, floor: float) -> str:
-    return f"{value / floor:.3g}" if floor > 0 else ""
+def _row(d: Distance) -> tuple[str, str, str, str]:
+    ratio = f"{d.value / d.floor:.3g}" if d.floor > 0 else ""
+    return d.name, f"{d.value:.4g}", f"{d.floor:.4g}", ratio

@@ -55,14 +55,11 @@ class ColumnCoding:
             return _as_levels(level, self.column)
         numbers = np.full(len(coordinates), self.column.low)
         if self.number is not None:
-            numbers = _on_grid(self.number.decode(self._reached(coordinates[:, 0])), self.column)
+            # Beyond the column's range a power transform has no inverse.
+            ends = self.number.encode(np.array([self.column.low, self.column.high]))
+            reached = np.clip(coordinates[:, 0], *ends)
+            numbers = _on_grid(self.number.decode(reached), self.column)
         return _as_dtype(np.where(level == 1, np.nan, numbers), self.column)
-
-    def _reached(self, coordinate: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Kept where the column's range is: beyond it a power transform has no inverse."""
-        assert self.number is not None
-        ends = np.array([self.column.low, self.column.high])
-        return np.clip(coordinate, *self.number.encode(ends))
 
 
 class TableEncoder:
@@ -186,6 +183,12 @@ def plain_numbers(values: Any, column: Column) -> Float[np.ndarray, " n"]:
     return numbers
 
 
+def column_numbers(frame: pd.DataFrame, column: Column) -> Any:
+    """A column of a frame as numbers: its levels, or its values."""
+    values = frame[column.name]
+    return level_numbers(values, column) if column.is_discrete else plain_numbers(values, column)
+
+
 def _spread(
     numbers: Float[np.ndarray, "*n"], column: Column, rng: np.random.Generator
 ) -> Float[np.ndarray, "*n"]:
@@ -232,15 +235,12 @@ def _as_dtype(numbers: Float[np.ndarray, " n"], column: Column) -> pd.Series:
     values = pd.Series(numbers)
     if column.dtype in ("object", "str", "string"):
         # Numbers that were written as text.
-        text = values.map(lambda v: None if np.isnan(v) else _written(v, column))
+        written = repr if column.kind == "number" else lambda v: str(int(v))
+        text = values.map(lambda v: None if np.isnan(v) else written(v))
         return text.astype(_kept(column.dtype))
     if values.isna().any() and column.dtype.startswith(("int", "uint")):
         return values
     return values.astype(_kept(column.dtype))
-
-
-def _written(value: float, column: Column) -> str:
-    return str(int(value)) if column.kind == "integer" else repr(value)
 
 
 def _kept(dtype: str) -> Any:

@@ -22,7 +22,7 @@ from bellman_diffusion.metrics import (
     wasserstein_1,
     wasserstein_2,
 )
-from bellman_diffusion.tables.encoder import level_numbers, plain_numbers
+from bellman_diffusion.tables.encoder import column_numbers, level_numbers
 from bellman_diffusion.tables.metric import MetricSpace
 from bellman_diffusion.tables.schema import Column, Schema
 from bellman_diffusion.tables.usefulness import Usefulness, usefulness
@@ -162,9 +162,9 @@ def _variation(x: Int[np.ndarray, " n"], y: Int[np.ndarray, " n"]) -> float:
 
 def _binned(frames: list[pd.DataFrame], column: Column) -> list[Int[np.ndarray, " n"]]:
     """Levels, or the fifths of the numbers of rows learned from, missing ones apart."""
+    numbers = [column_numbers(frame, column) for frame in frames]
     if column.is_discrete:
-        return [level_numbers(frame[column.name], column) for frame in frames]
-    numbers = [plain_numbers(frame[column.name], column) for frame in frames]
+        return numbers
     present = numbers[1][np.isfinite(numbers[1])]
     edges = np.unique(np.quantile(present, np.arange(1, _BINS) / _BINS)) if len(present) else []
     return [np.where(np.isnan(x), _BINS, np.searchsorted(edges, x)) for x in numbers]

@@ -33,11 +33,8 @@ class MetricSpace:
             if not column.is_discrete:
                 numbers = plain_numbers(learned[column.name], column)
                 present = numbers[np.isfinite(numbers)]
-                spread = float(present.std()) if len(present) else 0.0
-                scales[column.name] = (
-                    float(present.mean()) if len(present) else 0.0,
-                    spread or 1.0,
-                )
+                mean, spread = (present.mean(), present.std()) if len(present) else (0.0, 0.0)
+                scales[column.name] = (float(mean), float(spread) or 1.0)
         return cls(schema, scales)
 
     def __call__(self, frame: pd.DataFrame) -> Float[np.ndarray, "n dim"]:

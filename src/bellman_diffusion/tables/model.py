@@ -231,9 +231,9 @@ class TableModel:
         while len(found) < n:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
-                paths = self.model_.sample_paths(
-                    n - len(found), _seed(seed, len(found)), max_lost=1.0
-                )
+                # One seed of two numbers.
+                own = np.random.SeedSequence((seed, len(found))).generate_state(1)[0] >> 1
+                paths = self.model_.sample_paths(n - len(found), int(own), max_lost=1.0)
             if paths.n_nonfinite > _MOST_NOT_FINITE * len(paths.x):
                 raise SamplingFailedError(
                     f"{paths.n_nonfinite} of {len(paths.x)} paths are not finite: fit again with a "
@@ -241,11 +241,6 @@ class TableModel:
                 )
             found = np.concatenate([found, paths.x[np.all(np.isfinite(paths.x), axis=1)]])
         return found
-
-
-def _seed(*numbers: int) -> int:
-    """One seed of several numbers."""
-    return int(np.random.SeedSequence(numbers).generate_state(1)[0] >> 1)
 
 
 def _fulfil(conditions: list[Condition], rows: pd.DataFrame) -> np.ndarray:

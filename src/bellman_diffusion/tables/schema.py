@@ -129,23 +129,21 @@ def find_schema(frame: pd.DataFrame, kinds: Mapping[str, str] | None = None) -> 
     return Schema(tuple(_column(frame[name], kinds.get(name)) for name in names))
 
 
-def _column(values: Any, kind: str | None) -> Column:
+def _column(values: Any, kind: Any) -> Column:
     name, present = str(values.name), values.dropna()
     if present.empty:
         raise InvalidInputError(
             f"column {name!r} is empty in every row: leave it out (--drop {name!r})"
         )
-    chosen = _kind(present) if kind is None else kind
+    chosen = kind or _kind(present)
     missing = 1 - len(present) / len(values)
     dtype = str(values.dtype)
     if chosen in ("boolean", "category"):
-        kind_found: Kind = "boolean" if chosen == "boolean" else "category"
-        levels = _levels(present)
-        if not isinstance(values.dtype, pd.CategoricalDtype):
-            return Column(name, kind_found, dtype, missing, levels=levels)
-        categories, ordered = tuple(_plain(values.dtype.categories)), bool(values.dtype.ordered)
+        levels, categories, ordered = _levels(present), (), False
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            categories, ordered = tuple(_plain(values.dtype.categories)), bool(values.dtype.ordered)
         return Column(
-            name, kind_found, dtype, missing, levels=levels, categories=categories, ordered=ordered
+            name, chosen, dtype, missing, levels=levels, categories=categories, ordered=ordered
         )
     form = _date_form(present) if chosen == "date" else ""
     numbers = as_numbers(present, name, chosen, form)
@@ -154,13 +152,12 @@ def _column(values: Any, kind: str | None) -> Column:
             f"column {name!r} holds whole numbers beyond 2⁵³, which cannot be told apart: leave it out "
             f"(--drop {name}), or give --type {name}=category where they name things"
         )
-    step = _step(numbers, chosen)
     return Column(
-        name=name,
-        kind="date" if chosen == "date" else "integer" if chosen == "integer" else "number",
-        dtype=dtype,
-        missing=missing,
-        step=step,
+        name,
+        chosen,
+        dtype,
+        missing,
+        step=_step(numbers, chosen),
         low=float(numbers.min()),
         high=float(numbers.max()),
         form=form,
@@ -220,7 +217,7 @@ def _date_form(present: pd.Series) -> str:
     return ""
 
 
-def _kind(present: pd.Series) -> str:
+def _kind(present: pd.Series) -> Kind:
     if pd.api.types.is_bool_dtype(present):
         return "boolean"
     if isinstance(present.dtype, pd.CategoricalDtype):
@@ -230,18 +227,17 @@ def _kind(present: pd.Series) -> str:
     if pd.api.types.is_integer_dtype(present):
         return "integer"
     if pd.api.types.is_numeric_dtype(present):
-        numbers = present.to_numpy(np.float64)
-        return _kind_of_numbers(numbers)
+        return _kind_of_numbers(present.to_numpy(np.float64))
     return _kind_of_text(present)
 
 
-def _kind_of_numbers(numbers: np.ndarray) -> str:
+def _kind_of_numbers(numbers: np.ndarray) -> Kind:
     """Very large ones are all whole, which says nothing."""
     whole = np.all(numbers == np.round(numbers)) and np.abs(numbers).max() < _LARGEST_WHOLE
     return "integer" if whole else "number"
 
 
-def _kind_of_text(present: pd.Series) -> str:
+def _kind_of_text(present: pd.Series) -> Kind:
     name, text = present.name, present.astype(str).str.strip()
     if set(text.str.lower().unique()) <= {"true", "false"}:
         return "boolean"

@@ -8,7 +8,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.tables.encoder import level_numbers, plain_numbers
+from bellman_diffusion.tables.encoder import column_numbers
 from bellman_diffusion.tables.schema import Schema
 
 # Of categories the trees can take.
@@ -46,7 +46,7 @@ def usefulness(
     others = [c for c in schema.columns if c.name != column.name]
     if not others:
         return None
-    frames = [_with_target(frame, column.name) for frame in (synthetic, learned, held_out)]
+    frames = [frame.dropna(subset=column.name) for frame in (synthetic, learned, held_out)]
     problem = None
     if min(map(len, frames)) < 2:
         problem = f"column {column.name!r} is missing in nearly every row"
@@ -59,13 +59,13 @@ def usefulness(
             return None
         raise InvalidInputError(f"{problem}: name another --target")
     categorical = [c.is_discrete and len(c.levels) < _MOST_LEVELS for c in others]
-    inputs = [_inputs(frame, others) for frame in frames]
-    if column.is_discrete:
-        answers = [level_numbers(frame[column.name], column) for frame in frames]
-        kind: Any = HistGradientBoostingClassifier
-    else:
-        answers = [plain_numbers(frame[column.name], column) for frame in frames]
-        kind = HistGradientBoostingRegressor
+    inputs = [
+        np.column_stack([column_numbers(frame, c) for c in others]).astype(float)
+        for frame in frames
+    ]
+    answers = [column_numbers(frame, column) for frame in frames]
+    discrete = column.is_discrete
+    kind: Any = HistGradientBoostingClassifier if discrete else HistGradientBoostingRegressor
     scores = []
     for x, y in zip(inputs[:2], answers[:2], strict=True):
         if len(np.unique(y)) < 2:
@@ -73,24 +73,9 @@ def usefulness(
         # The rows that trees would stop by are drawn by class, which a class of one row does not allow.
         model = kind(
             categorical_features=categorical,
-            early_stopping=False if column.is_discrete else "auto",
+            early_stopping=False if discrete else "auto",
             random_state=0,
         ).fit(x, y)
         scores.append(float(model.score(inputs[2], answers[2])))
-    figure = "accuracy" if column.is_discrete else "R²"
+    figure = "accuracy" if discrete else "R²"
     return Usefulness(column.name, figure, *scores)
-
-
-def _with_target(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    kept: Any = frame[frame[name].notna()]
-    return kept
-
-
-def _inputs(frame: pd.DataFrame, columns: list[Any]) -> np.ndarray:
-    parts = [
-        level_numbers(frame[c.name], c).astype(float)
-        if c.is_discrete
-        else plain_numbers(frame[c.name], c)
-        for c in columns
-    ]
-    return np.column_stack(parts)

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Protocol, runtime_checkable
 
 from rich.console import Console
@@ -23,12 +22,7 @@ class Progress(Protocol):
 
     def __enter__(self) -> "Progress": ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
     def update(self, step: int, n_steps: int, metrics: Mapping[str, float]) -> None:
         """`step` of `n_steps` are done, with these figures over the last chunk."""
@@ -41,12 +35,7 @@ class NoProgress:
     def __enter__(self) -> "NoProgress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         return None
 
     def update(self, step: int, n_steps: int, metrics: Mapping[str, float]) -> None:
@@ -80,12 +69,7 @@ class RichProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def update(self, step: int, n_steps: int, metrics: Mapping[str, float]) -> None:
@@ -103,6 +87,11 @@ class RichProgress:
     def _text(self, metrics: Mapping[str, float]) -> str:
         values = (f"{metrics[name]:.4g}" if name in metrics else "–" for name in self._shown)
         return "  ".join(f"{n} {v}" for n, v in zip(self._shown, values, strict=True))
+
+
+def progress_bar(title: str, *, quiet: bool, shown: Sequence[str] = ("loss",)) -> Progress:
+    """A bar on stderr, or none."""
+    return NoProgress() if quiet else RichProgress(title, shown)
 
 
 def training_bar(title: str) -> RichProgress:

@@ -26,7 +26,7 @@ def record_model(
     model = TableModel.load(run)
     names = _two_columns(model, columns)
     samples = model.sample(_N_POINTS, random_state=seed)
-    real = None if data is None else _some(_with_columns(data, names), seed)
+    real = None if data is None else _some_rows(data, names, seed)
     places: Any = [model.encoder_.place_of(name) for name in names]
     levels, paths = model.model_.trace(_N_PATHS, _N_FRAMES, seed)
     paths = paths[:, :, places]
@@ -73,14 +73,10 @@ def _two_columns(model: TableModel, wanted: tuple[str, str] | None) -> tuple[str
     return numeric[0], numeric[1]
 
 
-def _with_columns(data: pd.DataFrame, names: tuple[str, str]) -> pd.DataFrame:
+def _some_rows(data: pd.DataFrame, names: tuple[str, str], seed: int) -> pd.DataFrame:
     lacking = [name for name in names if name not in data.columns]
     if lacking:
         raise InvalidInputError(f"--data lacks the model's columns {', '.join(lacking)}")
-    return data
-
-
-def _some(data: pd.DataFrame, seed: int) -> pd.DataFrame:
     return data.sample(min(_N_POINTS, len(data)), random_state=seed)
 
 

@@ -16,12 +16,7 @@ def pack(values: Float[np.ndarray, "..."]) -> dict[str, Any]:
     """Numbers as 16 bits each of the largest one: fine enough for a line on a screen."""
     finite = np.nan_to_num(np.asarray(values, float), posinf=0.0, neginf=0.0)
     scale = float(np.max(np.abs(finite), initial=0.0)) or 1.0
-    whole = np.round(finite / scale * _LARGEST).astype("<i2")
-    return {
-        "shape": list(values.shape),
-        "scale": scale / _LARGEST,
-        "data": base64.b64encode(whole.tobytes()).decode(),
-    }
+    return _packed(finite / scale) | {"scale": scale / _LARGEST}
 
 
 def pack_points(values: Float[np.ndarray, "... 2"]) -> dict[str, Any]:
@@ -33,13 +28,13 @@ def pack_points(values: Float[np.ndarray, "... 2"]) -> dict[str, Any]:
     middle, reach = ends.mean(axis=0), np.diff(ends, axis=0)[0] / 2
     reach[reach == 0] = 1.0
     inside = np.nan_to_num((places - middle) / reach, posinf=0.0, neginf=0.0)
-    whole = np.round(np.clip(inside, -1, 1) * _LARGEST).astype("<i2")
-    return {
-        "shape": list(values.shape),
-        "scale": (reach / _LARGEST).tolist(),
-        "offset": middle.tolist(),
-        "data": base64.b64encode(whole.tobytes()).decode(),
-    }
+    units = {"scale": (reach / _LARGEST).tolist(), "offset": middle.tolist()}
+    return _packed(np.clip(inside, -1, 1)) | units
+
+
+def _packed(shares: Float[np.ndarray, "..."]) -> dict[str, Any]:
+    whole = np.round(shares * _LARGEST).astype("<i2")
+    return {"shape": list(shares.shape), "data": base64.b64encode(whole.tobytes()).decode()}
 
 
 def rounded(values: Any, digits: int = 5) -> Any:

@@ -1,5 +1,6 @@
 """What a run's folder holds, recorded for the page."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +40,14 @@ def record_run(
 
     `data` and `columns` are for table models.
     """
-    parts: list[dict[str, Any]] = []
     found = _found(run)
-    if "agent" in found:
-        parts.append(episode_to_json(record_agent(Agent.load(run), seed, steps)))
-    if "planner" in found:
-        parts.append(episode_to_json(record_planner(Planner.load(run), seed, steps)))
-    if "table model" in found:
-        parts.append(record_model(run, seed, data, columns))
-    if "image model" in found:
-        parts.append(record_images(run if run.is_dir() else run.parent, seed))
+    recorders: dict[str, Callable[[], dict[str, Any]]] = {
+        "agent": lambda: episode_to_json(record_agent(Agent.load(run), seed, steps)),
+        "planner": lambda: episode_to_json(record_planner(Planner.load(run), seed, steps)),
+        "table model": lambda: record_model(run, seed, data, columns),
+        "image model": lambda: record_images(run if run.is_dir() else run.parent, seed),
+    }
+    parts = [record() for kind, record in recorders.items() if kind in found]
     if not parts and any((run / name).exists() for name in _UNFINISHED):
         raise InvalidInputError(
             f"the training in {run} has not ended: run the same command again to go on with it"
