@@ -178,8 +178,8 @@ def proper_mass(
 ) -> Float[Array, "*batch k"]:
     """Masses from signed weights of sum 1, with their mean where masses can have it.
 
-    The least monotone CDF above that of the weights has a lower mean, the greatest one below it a higher
-    mean: the masses are the mixture of the two that keeps the mean.
+    The least monotone CDF above that of the weights has a lower mean, the greatest one below it a
+    higher mean: the masses are the mixture of the two that keeps the mean.
     """
     total = jnp.cumsum(weights, axis=-1)
     above = jax.lax.cummax(total, axis=total.ndim - 1)
