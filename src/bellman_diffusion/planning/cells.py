@@ -24,7 +24,10 @@ from bellman_diffusion.returns.mdp import Chain
 
 # Blocks of states are updated in turn, each with the newest cells of the others.
 _N_BLOCKS = 16
-# Cells that overflow the grid have no end: their atoms may lie anywhere beyond.
+# Rows × cells of a block below which one thread is quicker than several.
+_SERIAL = 30_000
+# Rewards that are multiples of less than this are not seen to lie on a lattice.
+_FINEST = 1e-3
 
 
 class Grid(NamedTuple):
@@ -43,6 +46,16 @@ class Grid(NamedTuple):
         margin = 1e-9 * (high - low)
         width = (high - low - 2 * margin) / (n_cells - 2)
         return cls(low - width + margin, width, n_cells)
+
+    @classmethod
+    def of_lattice(cls, low: float, high: float, rewards: np.ndarray) -> "Grid | None":
+        """A cell around each sum of rewards, where all rewards are multiples of one number."""
+        units = np.round(rewards / _FINEST)
+        step = int(np.gcd.reduce(np.unique(units).astype(np.int64))) * _FINEST
+        if step == 0 or not np.allclose(units * _FINEST, rewards, rtol=0, atol=1e-9 * _FINEST):
+            return None
+        first, last = np.floor(low / step - 1e-6), np.ceil(high / step + 1e-6)
+        return cls((first - 0.5) * step, step, int(last - first) + 1)
 
     def place(self, returns: Any) -> Any:
         """Where returns lie, in cells."""
@@ -131,15 +144,17 @@ def update(
     shift = grid.place(chain.reward + np.where(chain.done, 0.0, gamma * grid.origin))
     size = -(-n_states // min(n_blocks, n_states))
     out = tuple(np.empty((size, k)) for _ in range(3))
+    # Threads are worth their start where each has much to do; the numbers are the same.
+    small = len(chain.reward) * k < _SERIAL * min(n_blocks, n_states)
+    update_block = _update_serially if small else _update_in_parallel
     for first in range(0, n_states, size):
         last = min(first + size, n_states)
         rows = (chain.first, chain.next_state, chain.probability, shift, chain.done)
-        _update_block(*rows, gamma, *cells, first, last, *out)
+        update_block(*rows, gamma, *cells, first, last, *out)
         for table, new in zip(cells, out, strict=True):
             table[first:last] = new[: last - first]
 
 
-@njit(parallel=True, cache=True)
 @no_type_check
 def _update_block(
     first_row, next_state, probability, shift, done, gamma, mass, offset, variance,
@@ -174,11 +189,15 @@ def _update_block(
                 v[k] = max(v[k] / m[k] - o[k] * o[k], 0.0)
 
 
-@njit(parallel=True, cache=True)
+_update_serially = njit(_update_block, cache=True)
+_update_in_parallel = njit(_update_block, parallel=True, cache=True)
+
+
+@njit(cache=True)
 @no_type_check
 def _regrid(mass, offset, variance, ratio, shift, out_mass, out_offset, out_variance):
     n = out_mass.shape[1]
-    for s in prange(mass.shape[0]):
+    for s in range(mass.shape[0]):
         m, o, v = out_mass[s], out_offset[s], out_variance[s]
         for j in range(mass.shape[1]):
             if mass[s, j] > 0.0:

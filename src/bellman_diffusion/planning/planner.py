@@ -232,7 +232,7 @@ def _like(header: PlannerHeader) -> PlannedReturns:
         n = header.n_states or 0
         cells = Cells(*(np.zeros((n, k)) for _ in range(3)))
         moments = Moments(np.zeros(n), np.zeros(n), 0.0, 0.0)
-        return Certified(Grid(0.0, 1.0, k), cells, moments, np.zeros((n, 2)), 0, 0.0, 0.0)
+        return Certified(Grid(0.0, 1.0, k), cells, moments, np.zeros((n, 2)), 0, 0.0, 0.0, 0.0)
     if header.kind == TABLE:
         return TableReturns(jnp.zeros((header.n_states or 0, k)), jnp.zeros(k), jnp.zeros(()))
     encoder = ObservationEncoder(
