@@ -59,6 +59,15 @@ class Certified(NamedTuple):
         """What all but a sliver of the returns lie in."""
         return (float(self.grid.returns(1)), float(self.grid.returns(self.grid.n_cells - 1)))
 
+    def of_states(self, states: Int[np.ndarray, " n"]) -> "Certified":
+        """The same of some of the states alone."""
+        m = self.moments
+        return self._replace(
+            cells=Cells(*(table[states] for table in self.cells)),
+            moments=m._replace(mean=m.mean[states], variance=m.variance[states]),
+            limits=self.limits[states],
+        )
+
     def certificate(self, states: np.ndarray | slice = slice(None)) -> Certificate:
         """Bounds for some of the states."""
         cells, width = self.cells, self.grid.width
