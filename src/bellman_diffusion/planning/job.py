@@ -81,7 +81,7 @@ class Shape(NamedTuple):
     def of_table(cls, table: TableReturns) -> "Shape":
         """Of a basis of functions or atoms."""
         centres = np.asarray(table.centres, float)
-        return cls((centres[0], centres[-1]), len(centres), float(table.sigma))
+        return cls((float(centres[0]), float(centres[-1])), len(centres), float(table.sigma))
 
 
 @dataclass(frozen=True)
