@@ -104,7 +104,12 @@ def certified_distribution(
     half = np.where(real, np.minimum(np.sqrt(3 * certificate.variance), np.maximum(room, 0)), 0.0)
     first, last = certified.range
     width = SIGMA * (last - first) if sigma is None else sigma
-    arrays = (certificate.mass, certificate.atoms, width, half)
+    # An empty cell has no return: its atom is put where its neighbour's is.
+    filled = np.where(certificate.mass > 0, certificate.atoms, -np.inf)
+    filled = np.maximum.accumulate(filled, axis=1)
+    first_atom = np.min(np.where(certificate.mass > 0, certificate.atoms, np.inf), axis=1)
+    atoms = np.maximum(filled, first_atom[:, None])
+    arrays = (certificate.mass, atoms, width, half * (certificate.mass > 0))
     return AtomicReturn(*(jnp.asarray(a, jnp.float32) for a in arrays), certificate=certificate)
 
 

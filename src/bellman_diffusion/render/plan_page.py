@@ -153,7 +153,7 @@ def plan_sections(out: Path, planner: Planner) -> list[Section]:
     risks = risk_figures(planner)
     caption = (
         f"Scalar and gradient field are those of return + N(0, σ²), σ = {h.sigma:.3g}; quantiles and "
-        "CVaR are those of the return itself."
+        "CVaR are those of the return itself. Atoms of 2 % or more are stems, not part of the fields."
     )
     return [
         Section(

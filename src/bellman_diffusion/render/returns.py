@@ -27,11 +27,13 @@ def draw_returns(
     quantiles = np.asarray(distributions.quantile(levels))
     # CVaR is the running mean of evenly spaced quantiles.
     cvar = np.cumsum(quantiles, axis=1) / np.arange(1, _N_LEVELS + 1)
-    slopes = np.asarray(distributions.gradient(jnp.asarray(x)))
     for i, name in enumerate(names):
         colour = COLOURS[i % len(COLOURS)]
         distributions[i].plot(left, color=colour, label=name)
-        middle.plot(x, slopes[i], color=colour)
+        _, stems, rest = distributions[i].split_atoms()
+        # Stems would dwarf the rest; where there is no rest, they are all there is to draw.
+        shown = distributions[i] if stems.sum() > 0.98 else rest
+        middle.plot(x, shown.gradient(jnp.asarray(x)), color=colour)
         right.plot(levels, quantiles[i], color=colour, label=f"{name}: quantile")
         right.plot(levels, cvar[i], color=colour, linestyle="--", label=f"{name}: CVaR")
     if exact is not None:

@@ -156,7 +156,8 @@ class AtomicReturn(ReturnDistribution):
     def _sum(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.sum(self.mass[..., None, :] * values, axis=-1)
 
-    def _split_atoms(self) -> tuple[np.ndarray, np.ndarray, "AtomicReturn"]:
+    def split_atoms(self) -> tuple[np.ndarray, np.ndarray, "AtomicReturn"]:
+        """Places and probabilities of the atoms that are drawn as such, and the rest."""
         mass, half = np.asarray(self.mass), np.broadcast_to(self._half(), self.mass.shape)
         # Learned weights stand for a density; an atom of theirs is one of the grid.
         shown = (mass >= _SHOWN) & (half <= _NARROW * float(self.sigma))

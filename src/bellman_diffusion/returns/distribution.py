@@ -20,6 +20,7 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.fields.base import AbstractField
 
 _BISECTIONS = 40
+_ATOMS = "atoms"
 # Returns to evaluate a distribution at: JAX's arrays or NumPy's.
 Points = Float[Array, "..."] | Float[np.ndarray, "..."]
 
@@ -146,21 +147,24 @@ class ReturnDistribution(eqx.Module):
 
             axes = plt.subplots()[1]
         x = self.grid_of_returns(n_points)
-        at, mass, rest = self._split_atoms()
+        at, mass, rest = self.split_atoms()
         (line,) = axes.plot(x, rest.pdf(jnp.asarray(x)), **style)
         colour = line.get_color()
         axes.axvline(float(self.mean()), color=colour, linestyle=":", linewidth=1)
         axes.set(xlabel="return", ylabel=f"density (σ = {float(self.sigma):.2g})")
         if len(at):
-            stems = next((a for a in axes.child_axes if a.get_label() == "atoms"), None)
+            places = [a for a in axes.figure.axes if a.get_label() == _ATOMS]
+            stems = next((a for a in places if a.bbox.bounds == axes.bbox.bounds), None)
             if stems is None:
                 stems = axes.twinx()
-                stems.set(ylabel="probability of an atom", ylim=(0, 1.05))
+                stems.set(ylabel="probability of an atom", ylim=(0, 1.05), label=_ATOMS)
+            # Both axes start at zero, so that stems stand on the density's ground.
+            axes.set_ylim(bottom=0)
             stems.vlines(at, 0, mass, color=colour, linewidth=2)
             stems.plot(at, mass, "o", color=colour, markersize=4)
         return axes
 
-    def _split_atoms(self) -> tuple[np.ndarray, np.ndarray, "ReturnDistribution"]:
+    def split_atoms(self) -> tuple[np.ndarray, np.ndarray, "ReturnDistribution"]:
         """Places and probabilities of the atoms that are drawn as such, and the rest."""
         return np.zeros(0), np.zeros(0), self
 
