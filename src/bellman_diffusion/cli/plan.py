@@ -18,7 +18,7 @@ from bellman_diffusion.environments.model_files import is_model_file
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.plan import PlanSettings
 from bellman_diffusion.planning.plan import plan as make_plan
-from bellman_diffusion.planning.planner import PLANNER_FILE, Planner
+from bellman_diffusion.planning.planner import PLANNER_FILE, POLICY_FILE, Planner
 from bellman_diffusion.render.plan_page import (
     accuracy_table,
     risk_figures,
@@ -52,6 +52,13 @@ Samples = Annotated[
 ]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Solve from the transition table (the default).")
+]
+ObjectiveOption = Annotated[
+    str,
+    typer.Option(
+        help="What the optimal policy is best for, over the whole episode: mean, cvar:0.1, "
+        "quantile:0.05, above:10 or mean-cvar:0.5:0.1 (weight of CVaR, level)."
+    ),
 ]
 Accuracy = Annotated[
     float,
@@ -100,6 +107,7 @@ def plan(
         ),
     ] = None,
     policy: Policy = "optimal",
+    objective: ObjectiveOption = "mean",
     epsilon: Annotated[float, typer.Option(help="Share of random actions mixed in.")] = 0.0,
     gamma: Annotated[float, typer.Option(help="Discount, in (0, 1].")] = 0.99,
     map_name: MapName = None,
@@ -140,6 +148,7 @@ def plan(
     settings = PlanSettings(
         env_id=env_id,
         policy=policy,
+        objective=objective,
         epsilon=epsilon,
         gamma=gamma,
         mode=mode,
@@ -163,6 +172,8 @@ def _plan(settings: PlanSettings, folder: Path, quiet: bool, as_json: bool) -> N
     planner = _run(settings, run, quiet)
     run.make()
     planner.save(folder / PLANNER_FILE)
+    if planner.stock_policy is not None:
+        planner.stock_policy.save(folder / POLICY_FILE)
     write_json(folder / "figures.json", planner.figures.to_json())
     report = write_plan_report(folder, planner, command_line())
     _show(planner, report, quiet, as_json)
@@ -170,14 +181,15 @@ def _plan(settings: PlanSettings, folder: Path, quiet: bool, as_json: bool) -> N
 
 def _name(settings: PlanSettings, map_name: str | None) -> str:
     """By what differs from the defaults: different plans have different folders."""
-    parts = [settings.mode, settings.policy, map_name or ""]
-    usual = (PlanSettings.mode, PlanSettings.policy, "")
+    parts = [settings.mode, settings.policy, settings.objective, map_name or ""]
+    usual = (PlanSettings.mode, PlanSettings.policy, PlanSettings.objective, "")
     given = [part for part, default in zip(parts, usual, strict=True) if part != default]
     name = Path(settings.env_id).stem if is_model_file(settings.env_id) else settings.env_id
     # All that is not in the name: other settings get a folder of their own.
     usual_settings = PlanSettings(
         settings.env_id,
         policy=settings.policy,
+        objective=settings.objective,
         mode=settings.mode,
         env_options={"map_name": map_name} if map_name else {},
     )

@@ -30,6 +30,12 @@ _N_BLOCKS = 16
 # Atoms of less mass are dropped: rounding, by which every interval is widened, is over 1e10 times as
 # much. In large models most states have few cells left, and no number is too small to be fast.
 _NEGLIGIBLE = 1e-30
+# Rows × cells of a block below which one thread is quicker than several.
+_SERIAL = 30_000
+# Rewards that are multiples of less than this are not seen to lie on a lattice.
+_FINEST = 1e-3
+# Shares of a block that threads take in turn.
+_SHARES = 32
 
 
 class Grid(NamedTuple):
@@ -48,6 +54,16 @@ class Grid(NamedTuple):
         margin = 1e-9 * (high - low)
         width = (high - low - 2 * margin) / (n_cells - 2)
         return cls(low - width + margin, width, n_cells)
+
+    @classmethod
+    def of_lattice(cls, low: float, high: float, rewards: np.ndarray) -> "Grid | None":
+        """A cell around each sum of rewards, where all rewards are multiples of one number."""
+        units = np.round(rewards / _FINEST)
+        step = int(np.gcd.reduce(np.unique(units).astype(np.int64))) * _FINEST
+        if step == 0 or not np.allclose(units * _FINEST, rewards, rtol=0, atol=1e-9 * _FINEST):
+            return None
+        first, last = np.floor(low / step - 1e-6), np.ceil(high / step + 1e-6)
+        return cls((first - 0.5) * step, step, int(last - first) + 1)
 
     def place(self, returns: Any) -> Any:
         """Where returns lie, in cells."""
@@ -139,19 +155,22 @@ def update(
     new_span = np.empty((size, 2), np.int64)
     span = _spans(cells.mass)
     rows = (chain.first, chain.next_state, chain.probability, shift, chain.done)
+    # Threads are worth their start where each has much to do; the numbers are the same.
+    small = len(chain.reward) * k < _SERIAL * min(n_blocks, n_states)
+    update_block = _update_block if small else _update_in_parallel
     for first in range(0, n_states, size):
         last = min(first + size, n_states)
-        _update_block(*rows, gamma, *cells, span, first, last, *out, new_span)
+        update_block(*rows, gamma, *cells, span, first, last, *out, new_span)
         _store_block(*cells, span, first, last, *out, new_span)
 
 
-@njit(parallel=True, cache=True)
+@njit(cache=True)
 @no_type_check
 def _spans(mass):
     """The first cell of every state that has mass, and the one after the last."""
     n_states, n = mass.shape
     span = np.zeros((n_states, 2), np.int64)
-    for s in prange(n_states):
+    for s in range(n_states):
         low, high = 0, n
         while low < n and mass[s, low] == 0.0:
             low += 1
@@ -161,18 +180,18 @@ def _spans(mass):
     return span
 
 
-@njit(parallel=True, cache=True)
+@njit(cache=True)
 @no_type_check
 def _update_block(
     first_row, next_state, probability, shift, done, gamma, mass, offset, variance, span,
     first, last, out_mass, out_offset, out_variance, out_span,
 ):  # fmt: skip
-    """The cells of the states from `first` to `last`; each state is one thread's, in a fixed order.
+    """The cells of the states from `first` to `last`.
 
     The tables `out_…` are 0 before; `out_span` says which of their cells are not after.
     """
     n = mass.shape[1]
-    for i in prange(last - first):
+    for i in range(last - first):
         m, o, v = out_mass[i], out_offset[i], out_variance[i]
         low, high = n, 0
         for row in range(first_row[first + i], first_row[first + i + 1]):
@@ -210,11 +229,27 @@ def _update_block(
 
 @njit(parallel=True, cache=True)
 @no_type_check
+def _update_in_parallel(
+    first_row, next_state, probability, shift, done, gamma, mass, offset, variance, span,
+    first, last, out_mass, out_offset, out_variance, out_span,
+):  # fmt: skip
+    """The same by several threads; each state is one thread's, in a fixed order."""
+    n = last - first
+    for share in prange(_SHARES):
+        a, b = n * share // _SHARES, n * (share + 1) // _SHARES
+        _update_block(
+            first_row, next_state, probability, shift, done, gamma, mass, offset, variance, span,
+            first + a, first + b, out_mass[a:b], out_offset[a:b], out_variance[a:b], out_span[a:b],
+        )  # fmt: skip
+
+
+@njit(cache=True)
+@no_type_check
 def _store_block(
     mass, offset, variance, span, first, last, out_mass, out_offset, out_variance, out_span
 ):
     """Move new cells into the table, and leave 0 behind."""
-    for i in prange(last - first):
+    for i in range(last - first):
         s = first + i
         for k in range(span[s, 0], span[s, 1]):
             mass[s, k], offset[s, k], variance[s, k] = 0.0, 0.0, 0.0
@@ -225,11 +260,11 @@ def _store_block(
         span[s, 0], span[s, 1] = out_span[i, 0], out_span[i, 1]
 
 
-@njit(parallel=True, cache=True)
+@njit(cache=True)
 @no_type_check
 def _regrid(mass, offset, variance, ratio, shift, out_mass, out_offset, out_variance):
     n = out_mass.shape[1]
-    for s in prange(mass.shape[0]):
+    for s in range(mass.shape[0]):
         m, o, v = out_mass[s], out_offset[s], out_variance[s]
         for j in range(mass.shape[1]):
             if mass[s, j] > 0.0:

@@ -39,6 +39,7 @@ _AT_A_TIME = 20_000
 _MOST_UPDATES = 50_000
 _BYTES_PER_CELL = 3 * 8 * (1 + 1 / 16)
 _DEVIATIONS = 12.0
+_FADED = 1e-9
 
 
 class Certified(NamedTuple):
@@ -52,11 +53,22 @@ class Certified(NamedTuple):
     rounding: float
     accuracy: float
     """The worst W1 bound or CVaR 10 % interval of a state, as a share of the range."""
+    step: float = 0.0
+    """All returns are multiples of this, if it is not 0."""
 
     @property
     def range(self) -> tuple[float, float]:
         """What all but a sliver of the returns lie in."""
         return (float(self.grid.returns(1)), float(self.grid.returns(self.grid.n_cells - 1)))
+
+    def of_states(self, states: Int[np.ndarray, " n"]) -> "Certified":
+        """The same of some of the states alone."""
+        m = self.moments
+        return self._replace(
+            cells=Cells(*(table[states] for table in self.cells)),
+            moments=m._replace(mean=m.mean[states], variance=m.variance[states]),
+            limits=self.limits[states],
+        )
 
     def certificate(self, states: np.ndarray | slice = slice(None)) -> Certificate:
         """Bounds for some of the states."""
@@ -75,6 +87,7 @@ class Certified(NamedTuple):
             var_and_error=np.stack([m.variance[states], np.full(count, m.variance_error)], axis=-1),
             limits=self.limits[states],
             rounding=self.rounding,
+            step=self.step,
         )
 
 
@@ -142,6 +155,7 @@ class _Search:
         self.most_cells = int(memory_gb * 1e9 / (_BYTES_PER_CELL * chain.n_states))
         self.memory_gb = memory_gb
         self.n_updates = 0
+        self.lattice: Grid | None = None
 
     def run(self, accuracy: float, n_cells: int | None) -> Certified:
         """From the coarsest grid to the one that is good enough."""
@@ -152,11 +166,17 @@ class _Search:
             )
         grid, cells = self._first()
         n = n_cells if n_cells is not None else _COARSEST
+        lattice = self.lattice
         while True:
             finer = Grid.over(*self._range, n)
+            # Sums of rewards on a lattice have a cell each: nothing is merged that differs, and what
+            # coarser cells merged fades.
+            if lattice is not None and n_cells is None and lattice.n_cells <= self.most_cells:
+                finer, n = lattice, lattice.n_cells
             cells, grid = cells.regridded(grid, finer), finer
-            done = self._settle(cells, grid, accuracy)
+            self._settle(cells, grid, accuracy, fade=finer is lattice)
             found = self._result(cells, grid)
+            done = found.accuracy <= accuracy
             if self.report is not None:
                 self.report(
                     f"{n} cells, {self.n_updates} updates: accuracy {found.accuracy:.2g} of the range"
@@ -184,6 +204,8 @@ class _Search:
         low, high = max(low, self.limits[:, 0].min()), min(high, self.limits[:, 1].max())
         margin = max(1e-3 * (abs(low) + abs(high)), 1e-6)
         self._range = (low, high) if high - low > margin else (low - margin, high + margin)
+        if self.gamma == 1:
+            self.lattice = Grid.of_lattice(*self._range, self.rows.reward)
         return grid, cells
 
     def _outermost_atoms(self, cells: Cells) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
@@ -207,8 +229,11 @@ class _Search:
         margin = max(1e-3 * (abs(low) + abs(high)), 1e-6)
         return (low, high) if high - low > margin else (low - margin, high + margin)
 
-    def _settle(self, cells: Cells, grid: Grid, accuracy: float) -> bool:
-        """Update until the cells are good enough or will not get much better on this grid."""
+    def _settle(self, cells: Cells, grid: Grid, accuracy: float, *, fade: bool = False) -> None:
+        """Update until the cells are good enough or will not get much better on this grid.
+
+        With `fade` until next to nothing is left of what coarser cells merged, but for the ends.
+        """
         if self.horizon is not None:
             start = self._start(grid)
             for table, value in zip(cells, start, strict=True):
@@ -216,19 +241,20 @@ class _Search:
             for _ in range(self.horizon):
                 update(cells, self.rows, self.gamma, grid, n_blocks=1)
             self.n_updates = self.horizon
-            return accuracy > 0 and self._accuracy(cells, grid) <= accuracy
+            return
         target = accuracy * (grid.n_cells - 2)
         seen: list[float] = []
         for _ in range(_MOST_UPDATES // _CHECK_EVERY):
             for _ in range(_CHECK_EVERY):
                 update(cells, self.rows, self.gamma, grid)
             self.n_updates += _CHECK_EVERY
-            worst = float(w1_bounds(cells.mass, cells.variance).max())
+            inner = Cells(*(table[:, 1:-1] for table in cells)) if fade else cells
+            worst = float(w1_bounds(inner.mass, inner.variance).max())
             seen.append(worst)
-            if worst <= target and self._accuracy(cells, grid) <= accuracy:
-                return True
-            if worst <= 1e-6 or _is_settled(seen):
-                return worst <= target and self._accuracy(cells, grid) <= accuracy
+            if not fade and worst <= target and self._accuracy(cells, grid) <= accuracy:
+                return
+            if worst <= (_FADED if fade else 1e-6) or _is_settled(seen):
+                return
         raise BellmanError(
             f"after {self.n_updates} updates the bounds still improve: episodes under this policy are "
             "very long. Lower gamma, or ask for less accuracy."
@@ -252,7 +278,10 @@ class _Search:
         # Each update rounds a state's sums once for each of its rows, and a few times more.
         rounding = self.n_updates * (self.rows.most + 16) * float(np.finfo(float).eps)
         accuracy = self._accuracy(cells, grid)
-        return Certified(grid, cells, self.moments, self.limits, self.n_updates, rounding, accuracy)
+        step = 0.0 if self.lattice is None else self.lattice.width
+        return Certified(
+            grid, cells, self.moments, self.limits, self.n_updates, rounding, accuracy, step
+        )
 
     def _warn(self, reached: float, accuracy: float, n: int) -> None:
         need = n * reached / accuracy

@@ -21,6 +21,7 @@ from bellman_diffusion.planning.certify import Certified, certified_distribution
 from bellman_diffusion.planning.evaluation import ExactEvaluation, HeldOutEvaluation
 from bellman_diffusion.planning.learning import LearnSettings, planner_model
 from bellman_diffusion.planning.monte_carlo import MonteCarlo
+from bellman_diffusion.planning.risk_optimal import StockPolicy
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.mdp import FiniteMDP, Moments
@@ -35,6 +36,7 @@ from bellman_diffusion.returns.support import Support
 from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
 
 PLANNER_FILE = "planner.bellman"
+POLICY_FILE = "policy.npz"
 _KIND = "planner"
 CERTIFIED, TABLE = "certified", "table"
 
@@ -110,6 +112,8 @@ class PlannerHeader(Header, frozen=True, kw_only=True):
     """The largest byte of an image, where observations are bytes."""
     starts: list[Any]
     """Observations that episodes start from."""
+    objective: str
+    """What the policy is best for, if it is an optimal one."""
     figures: PlanFigures
 
 
@@ -123,6 +127,8 @@ class Planner:
         self.header = header
         self.exact = exact
         """The exact distributions from the starts, where planning found them; not saved."""
+        self.stock_policy: StockPolicy | None = None
+        """The policy over state and stock that is optimal for a risk objective; saved by itself."""
 
     @property
     def figures(self) -> PlanFigures:
@@ -144,6 +150,8 @@ class Planner:
 
     def distribution(self, observations: Sequence[Any]) -> ReturnDistribution:
         """The return distributions of a list of observations, one for each."""
+        if self.header.objective != "mean":
+            return self._of_starts(observations)
         try:
             rows = np.stack([to_row(self.space, o) for o in observations])
         except (TypeError, ValueError) as error:
@@ -160,6 +168,18 @@ class Planner:
         if n is None:
             raise InvalidInputError("the environment has no list of states: use distribution()")
         return self._of_rows(jnp.arange(n, dtype=jnp.float32)[:, None])
+
+    def _of_starts(self, observations: Sequence[Any]) -> ReturnDistribution:
+        """A policy that looks at the stock has no return distribution of a state alone."""
+        known = self.header.starts
+        plain = [plain_observation(o) for o in observations]
+        if not all(o in known for o in plain):
+            raise InvalidInputError(
+                f"the policy for {self.header.objective} depends on the rewards so far: its return "
+                f"distribution is known from the starts {known} alone"
+            )
+        rows = np.array([[known.index(o)] for o in plain], np.float32)
+        return self._of_rows(jnp.asarray(rows))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file, atomically."""
@@ -232,7 +252,7 @@ def _like(header: PlannerHeader) -> PlannedReturns:
         n = header.n_states or 0
         cells = Cells(*(np.zeros((n, k)) for _ in range(3)))
         moments = Moments(np.zeros(n), np.zeros(n), 0.0, 0.0)
-        return Certified(Grid(0.0, 1.0, k), cells, moments, np.zeros((n, 2)), 0, 0.0, 0.0)
+        return Certified(Grid(0.0, 1.0, k), cells, moments, np.zeros((n, 2)), 0, 0.0, 0.0, 0.0)
     if header.kind == TABLE:
         return TableReturns(jnp.zeros((header.n_states or 0, k)), jnp.zeros(k), jnp.zeros(()))
     encoder = ObservationEncoder(

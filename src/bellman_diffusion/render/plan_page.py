@@ -169,6 +169,8 @@ def plan_sections(out: Path, planner: Planner) -> list[Section]:
 def _about(planner: Planner, risks: Sequence[Risk]) -> str:
     h, figures = planner.header, planner.figures
     text = f"The return of the {h.policy} policy"
+    if h.objective != "mean":
+        text += f" for {h.objective} of the whole episode, which looks at the rewards so far"
     text += f" with {h.epsilon:.0%} random actions" if h.epsilon else ""
     text += f", γ = {h.gamma:g}, over [{h.support[0]:.4g}, {h.support[1]:.4g}]"
     text += f"; episodes end after {h.time_limit} steps." if h.time_limit else "."

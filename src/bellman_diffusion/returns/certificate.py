@@ -5,7 +5,7 @@ and E[D² | X̲ = x_k] = v_k. Each bound is the extreme over all such X:
 
 - P(X ≤ x): an atom at distance d counts on the wrong side with at most v/(v + d²) (Cantelli);
 - E(b − X)₊ lies between that of the atoms and Σ m_k ½(b − x_k + √((b − x_k)² + v_k)) (Scarf), so
-  CVaR_α = max_b b − E(b − X)₊/α does too, in every spectral risk measure's building block;
+  CVaR_α = max_b b − E(b − X)₊/α is bounded too, and so is every spectral risk measure;
 - W1(X̲, X) ≤ E|D| ≤ Σ m_k √v_k.
 
 Floating point counts: `rounding` bounds the relative error of masses, and of places relative to the
@@ -21,7 +21,9 @@ from numba import njit, prange
 
 from bellman_diffusion.errors import InvalidInputError
 
-Interval = tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]
+# Numbers, or arrays in the shape of the batch.
+Figure = Any
+Interval = tuple[Figure, Figure]
 _BISECTIONS = 60
 
 
@@ -38,10 +40,12 @@ class Certificate(NamedTuple):
     limits: Float[np.ndarray, "*batch 2"]
     """No return is below or above these; they may be infinite."""
     rounding: float
+    step: float = 0.0
+    """All returns are multiples of this, if it is not 0."""
 
     def of_states(self, index: Any) -> "Certificate":
         """Of some of the states."""
-        return Certificate._make([*(a[index] for a in self[:-1]), self.rounding])
+        return Certificate._make([*(a[index] for a in self[:-2]), *self[-2:]])
 
     @property
     def resolution(self) -> float:
@@ -64,16 +68,31 @@ class Certificate(NamedTuple):
         low, high = self.var()
         return np.sqrt(low), np.sqrt(high)
 
-    def w1(self) -> Float[np.ndarray, "*batch"]:
+    def w1(self) -> Figure:
         """A bound on the Wasserstein distance between the atoms and the return."""
         return np.sum(self.mass * np.sqrt(self.variance), axis=-1) + self._slack()
 
+    def shortfall(self, b: float) -> Interval:
+        """Of E(b − return)₊, the building block of every spectral risk measure."""
+        apart = b - self.atoms
+        low = np.sum(self.mass * np.maximum(apart, 0), axis=-1)
+        high = np.sum(self.mass * (apart + np.sqrt(apart**2 + self.variance)) / 2, axis=-1)
+        slack = 2 * self._slack()
+        return np.maximum(low - slack, 0.0), high + slack
+
     def prob_at_most(self, x: float) -> Interval:
         """Of P(return ≤ x)."""
+        if self.step:
+            # No return lies between two multiples: the middle decides, away from both.
+            x = (np.floor((x + self.resolution) / self.step) + 0.5) * self.step
+            return self._probability(x)
         return self._probability(x + self.resolution)
 
     def prob_below(self, x: float) -> Interval:
         """Of P(return < x)."""
+        if self.step:
+            x = (np.ceil((x - self.resolution) / self.step) - 0.5) * self.step
+            return self._probability(x)
         return self._probability(x - self.resolution)
 
     def quantile(self, q: float) -> Interval:
@@ -89,7 +108,11 @@ class Certificate(NamedTuple):
         first = self._crossing(low, high, q, upper=True)
         last = self._crossing(low, high, q, upper=False)
         slack = self._slack()
-        return np.maximum(first - slack, least), np.minimum(last + slack, greatest)
+        low, high = np.maximum(first - slack, least), np.minimum(last + slack, greatest)
+        if self.step:
+            low = np.ceil(low / self.step - 1e-6) * self.step
+            high = np.floor(high / self.step + 1e-6) * self.step
+        return low, high
 
     def cvar(self, alpha: float, tail: str = "lower") -> Interval:
         """Of the mean of the worst share `alpha` of returns, or of the best with `tail="upper"`."""
@@ -110,10 +133,10 @@ class Certificate(NamedTuple):
         flip = np.array([-1.0, 1.0])
         return Certificate(
             self.mass[back], -self.atoms[back], self.variance[back],
-            self.mean_and_error * flip, self.var_and_error, -self.limits[back], self.rounding,
+            self.mean_and_error * flip, self.var_and_error, -self.limits[back], *self[-2:],
         )  # fmt: skip
 
-    def _slack(self) -> Float[np.ndarray, "*batch"]:
+    def _slack(self) -> Figure:
         """What rounding and the mean's error may move a return's figure by."""
         scale = np.abs(self.atoms).max(axis=-1) + np.ptp(self.atoms, axis=-1)
         return self.rounding * scale + self.mean_and_error[..., 1]
@@ -121,7 +144,7 @@ class Certificate(NamedTuple):
     def _probability(self, x: Any) -> Interval:
         return self._cdf(x, upper=False), self._cdf(x, upper=True)
 
-    def _cdf(self, x: Any, *, upper: bool) -> Float[np.ndarray, "*batch"]:
+    def _cdf(self, x: Any, *, upper: bool) -> Figure:
         apart = np.asarray(x)[..., None] - self.atoms
         below = apart >= 0
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,0 +1,196 @@
+"""One call of `plan`: what was asked for, where, and how a result is put together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import gymnasium as gym
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.planning.certify import Certified, certified_distribution
+from bellman_diffusion.planning.evaluation import evaluate_exactly
+from bellman_diffusion.planning.learning import LearnSettings
+from bellman_diffusion.planning.monte_carlo import MonteCarlo, simulate
+from bellman_diffusion.planning.planner import (
+    CERTIFIED,
+    TABLE,
+    PlanFigures,
+    PlannedReturns,
+    Planner,
+    PlannerHeader,
+    TableReturns,
+    encoder_header,
+    start_observations,
+    state_distribution,
+)
+from bellman_diffusion.returns.mdp import Chain, FiniteMDP
+from bellman_diffusion.returns.observations import ObservationEncoder, to_row
+from bellman_diffusion.training import Progress, RunFolder
+
+# Basis functions or atoms where nothing else was asked for.
+N_BASIS = 41
+
+
+@dataclass(frozen=True)
+class PlanSettings:
+    """What to plan and how."""
+
+    env_id: str
+    policy: str = "optimal"
+    objective: str = "mean"
+    """What the optimal policy is best for: mean, cvar:0.1, quantile:0.05, above:10, …"""
+    epsilon: float = 0.0
+    """A share of random actions mixed into the policy."""
+    gamma: float = 0.99
+    mode: str = "default"
+    """default, paper or c51; with samples also any other return model."""
+    accuracy: float = 1e-3
+    """Of exact planning: the W1 bound and CVaR 10 % interval of every state, as shares of the range."""
+    memory_gb: float = 4.0
+    """What exact planning may use."""
+    time_limit: Literal["bootstrap", "end"] = "bootstrap"
+    """Whether a time limit is a truncation, or ends the episode as its score counts it."""
+    check: bool = False
+    """Whether exact planning is compared with an independent computation."""
+    episodes: int = 20_000
+    """Monte-Carlo episodes from each start of a table, for comparison."""
+    n_basis: int | None = None
+    """Basis functions, atoms, or cells; by default 41, and of exact planning as many as it needs."""
+    sigma: float | None = None
+    """The smoothing of the density; by default the spacing of the basis functions."""
+    support: tuple[float, float] | None = None
+    """The range of returns; found where it is not given."""
+    samples: int | None = None
+    """Transitions to learn from; None for the exact solution from the transition table."""
+    max_iter: int = 10_000
+    seed: int = 0
+    env_options: dict[str, Any] = field(default_factory=dict)
+
+
+class Shape(NamedTuple):
+    """The range of returns, how many numbers a state has, and the smoothing of its density."""
+
+    support: tuple[float, float]
+    n_basis: int
+    sigma: float
+
+    @classmethod
+    def of_table(cls, table: TableReturns) -> "Shape":
+        """Of a basis of functions or atoms."""
+        centres = np.asarray(table.centres, float)
+        return cls((centres[0], centres[-1]), len(centres), float(table.sigma))
+
+
+@dataclass(frozen=True)
+class Job:
+    """One call of `plan`: the environment is made once, and its table read once."""
+
+    settings: PlanSettings
+    env: gym.Env | None
+    """None where a model file is all there is."""
+    run: RunFolder | None = None
+    progress: Progress | None = None
+    report: Callable[[str], None] | None = None
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps after which an episode ends; None where time limits are truncations."""
+        if self.settings.time_limit != "end":
+            return None
+        limit = (
+            None if self.env is None or self.env.spec is None else self.env.spec.max_episode_steps
+        )
+        if limit is None:
+            raise InvalidInputError(
+                f"--time-limit end: {self.settings.env_id} has no time limit (max_episode_steps)"
+            )
+        return limit
+
+    def planner(
+        self,
+        returns: PlannedReturns,
+        shape: Shape,
+        figures: PlanFigures,
+        encoder: ObservationEncoder,
+        starts: list[Any],
+        n_states: int | None = None,
+    ) -> Planner:
+        """The result, with all that is known about it."""
+        s, learned = self.settings, LearnSettings()
+        kinds = {Certified: CERTIFIED, TableReturns: TABLE}
+        header = PlannerHeader(
+            kind=kinds.get(type(returns), s.mode),
+            env_id=s.env_id,
+            env_options=s.env_options,
+            policy=s.policy,
+            epsilon=s.epsilon,
+            gamma=s.gamma,
+            time_limit=self.horizon,
+            support=shape.support,
+            n_basis=shape.n_basis,
+            sigma=shape.sigma,
+            width=learned.width,
+            depth=learned.depth,
+            n_states=n_states,
+            **encoder_header(encoder),
+            starts=starts,
+            objective=s.objective,
+            figures=figures,
+        )
+        return Planner(returns, header)
+
+    def finish(
+        self,
+        returns: PlannedReturns,
+        shape: Shape,
+        figures: PlanFigures,
+        mdp: FiniteMDP,
+        chain: Chain,
+    ) -> Planner:
+        """The planner of a table, next to Monte-Carlo returns from its starts."""
+        s = self.settings
+        starts = start_observations(self.env, mdp, s.seed)
+        states = [self.state(o) for o in starts]
+        found = [self.monte_carlo(chain, z, i) for i, z in enumerate(states) if s.episodes]
+        figures = msgspec.structs.replace(figures, monte_carlo=found)
+        encoder = state_encoder(mdp.n_states)
+        return self.planner(returns, shape, figures, encoder, starts, mdp.n_states)
+
+    def monte_carlo(self, chain: Chain, state: int, i: int) -> MonteCarlo:
+        """Fresh episodes from the i-th start."""
+        s = self.settings
+        seed = s.seed + 7919 + i
+        returns = simulate(chain, s.gamma, state, s.episodes, seed, self.horizon)
+        return MonteCarlo.of(returns[:, 0])
+
+    def compare(
+        self,
+        returns: PlannedReturns,
+        shape: Shape,
+        figures: PlanFigures,
+        mdp: FiniteMDP,
+        chain: Chain,
+        reference: Certified,
+    ) -> Planner:
+        """`finish`, evaluated against the return's own distribution."""
+        rows = jnp.arange(chain.n_states, dtype=jnp.float32)[:, None]
+        evaluation = evaluate_exactly(state_distribution(returns, rows), reference)
+        figures = msgspec.structs.replace(figures, exact=evaluation)
+        planner = self.finish(returns, shape, figures, mdp, chain)
+        states = np.array([self.state(o) for o in planner.starts])
+        planner.exact = certified_distribution(reference, states, shape.sigma)
+        return planner
+
+    def state(self, observation: Any) -> int:
+        """The state that an observation of a table stands for."""
+        if self.env is None:
+            return int(observation)
+        return int(to_row(self.env.observation_space, observation)[0])
+
+
+def state_encoder(n_states: int) -> ObservationEncoder:
+    """The states of a table, by index."""
+    return ObservationEncoder((1,), n_states)
