@@ -15,7 +15,7 @@ from bellman_diffusion.returns.backup import BellmanBackup
 
 Policy = Float[np.ndarray, "states actions"]
 # Linear systems of more states are solved iteratively.
-_DIRECT = 20_000
+_DIRECT = 2_000
 _REFINEMENTS = 8
 # Sweeps over all states before a solver takes over.
 _SWEEPS = 500
