@@ -14,6 +14,7 @@ from rich.table import Table
 
 import cases
 import control
+import planning
 import tables
 
 HERE = Path(__file__).parent
@@ -24,10 +25,11 @@ RESULT = HERE.parent / "results" / "bench.json"
 def peer_python() -> Path:
     """The peers' interpreter, set up at the first call."""
     python = PEERS / "bin" / "python"
-    stamp = PEERS / ".installed-2"
+    stamp = PEERS / ".installed-3"
     if not stamp.exists():
         venv.create(PEERS, with_pip=True)
-        files = [str(HERE / f"{name}.txt") for name in ("requirements", "requirements-control")]
+        names = ("requirements", "requirements-control", "requirements-planning")
+        files = [str(HERE / f"{name}.txt") for name in names]
         wanted = [word for file in files for word in ("-r", file)]
         command = [str(python), "-m", "pip", "install", "--quiet", *wanted]
         subprocess.run(command, check=True)
@@ -103,6 +105,7 @@ def main() -> None:
     Console(width=110).print(table)
     control.main(peer_python())
     tables.main()
+    planning.main(peer_python())
 
 
 if __name__ == "__main__":

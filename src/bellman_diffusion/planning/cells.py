@@ -14,6 +14,7 @@ The updates are loops over transitions and cells with data-dependent targets, wh
 about 3 ns for a transition and cell; XLA's gathers take 20 times as long on a CPU.
 """
 
+import os
 from typing import Any, NamedTuple, no_type_check
 
 import numpy as np
@@ -22,12 +23,19 @@ from numba import njit, prange
 
 from bellman_diffusion.returns.mdp import Chain
 
+# Threads that wait must not spin: on a busy machine they keep those that they wait for from running.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # Blocks of states are updated in turn, each with the newest cells of the others.
 _N_BLOCKS = 16
+# Atoms of less mass are dropped: rounding, by which every interval is widened, is over 1e10 times as
+# much. In large models most states have few cells left, and no number is too small to be fast.
+_NEGLIGIBLE = 1e-30
 # Rows × cells of a block below which one thread is quicker than several.
 _SERIAL = 30_000
 # Rewards that are multiples of less than this are not seen to lie on a lattice.
 _FINEST = 1e-3
+# Shares of a block that threads take in turn.
+_SHARES = 32
 
 
 class Grid(NamedTuple):
@@ -143,28 +151,49 @@ def update(
     n_states, k = cells.mass.shape
     shift = grid.place(chain.reward + np.where(chain.done, 0.0, gamma * grid.origin))
     size = -(-n_states // min(n_blocks, n_states))
-    out = tuple(np.empty((size, k)) for _ in range(3))
+    out = Cells(*(np.zeros((size, k)) for _ in range(3)))
+    new_span = np.empty((size, 2), np.int64)
+    span = _spans(cells.mass)
+    rows = (chain.first, chain.next_state, chain.probability, shift, chain.done)
     # Threads are worth their start where each has much to do; the numbers are the same.
     small = len(chain.reward) * k < _SERIAL * min(n_blocks, n_states)
-    update_block = _update_serially if small else _update_in_parallel
+    update_block = _update_block if small else _update_in_parallel
     for first in range(0, n_states, size):
         last = min(first + size, n_states)
-        rows = (chain.first, chain.next_state, chain.probability, shift, chain.done)
-        update_block(*rows, gamma, *cells, first, last, *out)
-        for table, new in zip(cells, out, strict=True):
-            table[first:last] = new[: last - first]
+        update_block(*rows, gamma, *cells, span, first, last, *out, new_span)
+        _store_block(*cells, span, first, last, *out, new_span)
 
 
+@njit(cache=True)
+@no_type_check
+def _spans(mass):
+    """The first cell of every state that has mass, and the one after the last."""
+    n_states, n = mass.shape
+    span = np.zeros((n_states, 2), np.int64)
+    for s in range(n_states):
+        low, high = 0, n
+        while low < n and mass[s, low] == 0.0:
+            low += 1
+        while high > low and mass[s, high - 1] == 0.0:
+            high -= 1
+        span[s, 0], span[s, 1] = low, high
+    return span
+
+
+@njit(cache=True)
 @no_type_check
 def _update_block(
-    first_row, next_state, probability, shift, done, gamma, mass, offset, variance,
-    first, last, out_mass, out_offset, out_variance,
+    first_row, next_state, probability, shift, done, gamma, mass, offset, variance, span,
+    first, last, out_mass, out_offset, out_variance, out_span,
 ):  # fmt: skip
-    """The cells of the states from `first` to `last`; each state is one thread's, in a fixed order."""
+    """The cells of the states from `first` to `last`.
+
+    The tables `out_…` are 0 before; `out_span` says which of their cells are not after.
+    """
     n = mass.shape[1]
-    for i in prange(last - first):
+    for i in range(last - first):
         m, o, v = out_mass[i], out_offset[i], out_variance[i]
-        m[:], o[:], v[:] = 0.0, 0.0, 0.0
+        low, high = n, 0
         for row in range(first_row[first + i], first_row[first + i + 1]):
             p, by = probability[row], shift[row]
             if done[row]:
@@ -172,9 +201,10 @@ def _update_block(
                 m[k] += p
                 o[k] += p * (by - k)
                 v[k] += p * (by - k) ** 2
+                low, high = min(low, k), max(high, k + 1)
                 continue
             z = next_state[row]
-            for j in range(n):
+            for j in range(span[z, 0], span[z, 1]):
                 if mass[z, j] > 0.0:
                     q = p * mass[z, j]
                     place = gamma * (j + offset[z, j]) + by
@@ -183,14 +213,51 @@ def _update_block(
                     m[k] += q
                     o[k] += q * apart
                     v[k] += q * (gamma * gamma * variance[z, j] + apart * apart)
-        for k in range(n):
-            if m[k] > 0.0:
+                    low, high = min(low, k), max(high, k + 1)
+        for k in range(low, high):
+            if m[k] > _NEGLIGIBLE:
                 o[k] /= m[k]
                 v[k] = max(v[k] / m[k] - o[k] * o[k], 0.0)
+            else:
+                m[k], o[k], v[k] = 0.0, 0.0, 0.0
+        while low < high and m[low] == 0.0:
+            low += 1
+        while high > low and m[high - 1] == 0.0:
+            high -= 1
+        out_span[i, 0], out_span[i, 1] = low, high
 
 
-_update_serially = njit(_update_block, cache=True)
-_update_in_parallel = njit(_update_block, parallel=True, cache=True)
+@njit(parallel=True, cache=True)
+@no_type_check
+def _update_in_parallel(
+    first_row, next_state, probability, shift, done, gamma, mass, offset, variance, span,
+    first, last, out_mass, out_offset, out_variance, out_span,
+):  # fmt: skip
+    """The same by several threads; each state is one thread's, in a fixed order."""
+    n = last - first
+    for share in prange(_SHARES):
+        a, b = n * share // _SHARES, n * (share + 1) // _SHARES
+        _update_block(
+            first_row, next_state, probability, shift, done, gamma, mass, offset, variance, span,
+            first + a, first + b, out_mass[a:b], out_offset[a:b], out_variance[a:b], out_span[a:b],
+        )  # fmt: skip
+
+
+@njit(cache=True)
+@no_type_check
+def _store_block(
+    mass, offset, variance, span, first, last, out_mass, out_offset, out_variance, out_span
+):
+    """Move new cells into the table, and leave 0 behind."""
+    for i in range(last - first):
+        s = first + i
+        for k in range(span[s, 0], span[s, 1]):
+            mass[s, k], offset[s, k], variance[s, k] = 0.0, 0.0, 0.0
+        for k in range(out_span[i, 0], out_span[i, 1]):
+            mass[s, k], out_mass[i, k] = out_mass[i, k], 0.0
+            offset[s, k], out_offset[i, k] = out_offset[i, k], 0.0
+            variance[s, k], out_variance[i, k] = out_variance[i, k], 0.0
+        span[s, 0], span[s, 1] = out_span[i, 0], out_span[i, 1]
 
 
 @njit(cache=True)
@@ -211,3 +278,33 @@ def _regrid(mass, offset, variance, ratio, shift, out_mass, out_offset, out_vari
             if m[k] > 0.0:
                 o[k] /= m[k]
                 v[k] = max(v[k] / m[k] - o[k] * o[k], 0.0)
+
+
+@njit(parallel=True, cache=True)
+@no_type_check
+def w1_bounds(mass, variance):
+    """Σ m √v of every state, in cells."""
+    n_states, n = mass.shape
+    bound = np.zeros(n_states)
+    for s in prange(n_states):
+        for k in range(n):
+            if mass[s, k] > 0.0:
+                bound[s] += mass[s, k] * np.sqrt(variance[s, k])
+    return bound
+
+
+@njit(parallel=True, cache=True)
+@no_type_check
+def outermost(mass, tail):
+    """The cells of every state in which its distribution function passes `tail` and 1 − `tail`."""
+    n_states, n = mass.shape
+    first, last = np.zeros(n_states, np.int64), np.zeros(n_states, np.int64)
+    for s in prange(n_states):
+        total = 0.0
+        for k in range(n):
+            before, total = total, total + mass[s, k]
+            if before <= tail < total:
+                first[s] = k
+            if before < 1 - tail <= total:
+                last[s] = k
+    return first, last
