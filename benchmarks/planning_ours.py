@@ -24,7 +24,9 @@ from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 import planning_cases as cases
 from bellman_diffusion.environments.transition_tables import finite_mdp
 from bellman_diffusion.planning.certify import ALPHA, Certified, certify
-from bellman_diffusion.returns.mdp import Chain, FiniteMDP, mean_return, optimal_policy
+from bellman_diffusion.returns.mdp import Chain, FiniteMDP
+from bellman_diffusion.returns.moments import mean_return
+from bellman_diffusion.returns.tabular_policies import optimal_policy
 
 LAKE_GAMMA = 0.99
 NORMAL_GAMMA = 0.95

@@ -8,7 +8,8 @@ from bellman_diffusion.agents.episodes import greedy_returns
 from bellman_diffusion.agents.registry import default_config
 from bellman_diffusion.agents.train import train_agents
 from bellman_diffusion.environments import WINDY_CLIFF
-from bellman_diffusion.returns.mdp import FiniteMDP, optimal_policy
+from bellman_diffusion.returns.mdp import FiniteMDP
+from bellman_diffusion.returns.tabular_policies import optimal_policy
 
 EDGE = range(13, 17)  # the squares next to the cliff
 WORST = 0.1

@@ -10,8 +10,9 @@ from bellman_diffusion.paper.experiments.frozenlake import trajectory
 from bellman_diffusion.paper.experiments.planning import PlanningSettings
 from bellman_diffusion.paper.experiments.treasure import GAMMA, treasure_grid
 from bellman_diffusion.planning.monte_carlo import simulate
-from bellman_diffusion.returns.mdp import mean_return, random_policy
+from bellman_diffusion.returns.moments import mean_return
 from bellman_diffusion.returns.reference import atoms_at_the_end
+from bellman_diffusion.returns.tabular_policies import random_policy
 from tests.paper.helpers import findings, report_of, workplace
 
 

@@ -16,8 +16,9 @@ from bellman_diffusion.planning import Planner, PlanSettings, plan
 from bellman_diffusion.planning.certify import certified_distribution, certify
 from bellman_diffusion.planning.monte_carlo import MonteCarlo, disagreements, simulate
 from bellman_diffusion.render.plan_page import Risk
-from bellman_diffusion.returns.mdp import mean_return, optimal_policy, second_moment
+from bellman_diffusion.returns.moments import mean_return, second_moment
 from bellman_diffusion.returns.reference import atoms_at_the_end
+from bellman_diffusion.returns.tabular_policies import optimal_policy
 from tests.returns.chains import chain_of_table, random_chain, two_state_atoms, two_states
 
 LEVELS = (0.05, 0.1, 0.5)

@@ -12,9 +12,10 @@ from bellman_diffusion.errors import BellmanError, InvalidInputError
 from bellman_diffusion.planning.exact import solve
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.joint import JointReturn
-from bellman_diffusion.returns.mdp import mean_return, optimal_policy, second_moment
+from bellman_diffusion.returns.moments import mean_return, second_moment
 from bellman_diffusion.returns.projection import BasisProjection, CategoricalProjection
 from bellman_diffusion.returns.reference import atoms_at_the_end
+from bellman_diffusion.returns.tabular_policies import optimal_policy
 from tests.returns.chains import random_chain, two_state_atoms, two_states
 
 GAMMA, SIGMA = 0.99, 0.05

@@ -7,20 +7,17 @@ from scipy.stats import norm
 
 from bellman_diffusion.environments.transition_tables import blackjack, finite_mdp
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.returns.mdp import (
-    FiniteMDP,
-    check_gamma,
-    mean_return,
-    mix_with_random,
-    optimal_policy,
-    possible_returns,
-    random_policy,
-    second_moment,
-)
+from bellman_diffusion.returns.mdp import FiniteMDP, check_gamma
+from bellman_diffusion.returns.moments import mean_return, possible_returns, second_moment
 from bellman_diffusion.returns.reference import (
     CharacteristicReference,
     atoms_at_the_end,
     rewards_only_at_the_end,
+)
+from bellman_diffusion.returns.tabular_policies import (
+    mix_with_random,
+    optimal_policy,
+    random_policy,
 )
 from tests.returns.chains import chain_of_table, random_chain, two_state_atoms, two_states
 

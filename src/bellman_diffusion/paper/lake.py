@@ -3,7 +3,8 @@
 import gymnasium as gym
 
 from bellman_diffusion.environments import finite_mdp
-from bellman_diffusion.returns.mdp import Chain, optimal_policy
+from bellman_diffusion.returns.mdp import Chain
+from bellman_diffusion.returns.tabular_policies import optimal_policy
 
 GAMMA, SIGMA = 0.99, 0.05
 

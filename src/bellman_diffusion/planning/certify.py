@@ -17,13 +17,8 @@ from bellman_diffusion.planning.cells import Cells, Grid, Transitions, outermost
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.certificate import Certificate, cvar_bounds
-from bellman_diffusion.returns.mdp import (
-    Chain,
-    Moments,
-    check_gamma,
-    possible_returns,
-    return_moments,
-)
+from bellman_diffusion.returns.mdp import Chain, check_gamma
+from bellman_diffusion.returns.moments import Moments, possible_returns, return_moments
 
 Report = Callable[[str], None]
 ALPHA = 0.1

@@ -24,8 +24,9 @@ from bellman_diffusion.planning.monte_carlo import MonteCarlo
 from bellman_diffusion.planning.risk_optimal import StockPolicy
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.distribution import ReturnDistribution
-from bellman_diffusion.returns.mdp import FiniteMDP, Moments
+from bellman_diffusion.returns.mdp import FiniteMDP
 from bellman_diffusion.returns.models import LearnedReturns, Normalisation
+from bellman_diffusion.returns.moments import Moments
 from bellman_diffusion.returns.observations import (
     ObservationEncoder,
     ObservationScaler,

@@ -11,8 +11,13 @@ import numpy as np
 from jaxtyping import Float
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.returns.mdp import FiniteMDP, mix_with_random, optimal_policy, random_policy
+from bellman_diffusion.returns.mdp import FiniteMDP
 from bellman_diffusion.returns.observations import finite_shape, from_index
+from bellman_diffusion.returns.tabular_policies import (
+    mix_with_random,
+    optimal_policy,
+    random_policy,
+)
 
 PolicyFunction = Callable[[Any], Any]
 # The name of a policy that was given as a Python function.

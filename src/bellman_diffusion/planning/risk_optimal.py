@@ -22,14 +22,9 @@ from jaxtyping import Float, Int
 from numba import njit, prange
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.returns.mdp import (
-    Chain,
-    FiniteMDP,
-    check_gamma,
-    mean_return,
-    optimal_policy,
-    possible_returns,
-)
+from bellman_diffusion.returns.mdp import Chain, FiniteMDP, check_gamma
+from bellman_diffusion.returns.moments import mean_return, possible_returns
+from bellman_diffusion.returns.tabular_policies import optimal_policy
 from bellman_diffusion.training.files import write_atomically
 
 _HELP = "use mean, cvar:ALPHA, quantile:Q, above:RETURN or mean-cvar:WEIGHT:ALPHA, as in cvar:0.1"

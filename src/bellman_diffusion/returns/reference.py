@@ -18,13 +18,8 @@ from scipy.sparse.linalg import splu
 from scipy.stats import norm
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.returns.mdp import (
-    Chain,
-    check_gamma,
-    mean_return,
-    possible_returns,
-    second_moment,
-)
+from bellman_diffusion.returns.mdp import Chain, check_gamma
+from bellman_diffusion.returns.moments import mean_return, possible_returns, second_moment
 
 # What is left of a Gaussian's characteristic function at the highest frequency: e^(−8.5²/2) ≈ 2e-16.
 _CUT_OFF = 8.5

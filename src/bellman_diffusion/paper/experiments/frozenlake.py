@@ -32,8 +32,10 @@ from bellman_diffusion.render.figure import EXACT_STYLE, new_figure, save_figure
 from bellman_diffusion.render.page import Picture, Section, Table, shown_share, with_error
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.basis import GaussianBasis
-from bellman_diffusion.returns.mdp import Chain, mean_return, optimal_policy
+from bellman_diffusion.returns.mdp import Chain
+from bellman_diffusion.returns.moments import mean_return
 from bellman_diffusion.returns.projection import BasisProjection, CategoricalProjection, Projection
+from bellman_diffusion.returns.tabular_policies import optimal_policy
 
 _N_BASIS = (11, 21, 41, 81)
 _ATOMS = (21, 41, 51, 201)

@@ -22,8 +22,9 @@ from bellman_diffusion.render.figure import new_figure, save_figure
 from bellman_diffusion.render.page import Picture, Section, Table
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.joint import JointReturn
-from bellman_diffusion.returns.mdp import Chain, FiniteMDP, random_policy
+from bellman_diffusion.returns.mdp import Chain, FiniteMDP
 from bellman_diffusion.returns.projection import BasisProjection, CategoricalProjection, Projection
+from bellman_diffusion.returns.tabular_policies import random_policy
 
 SIDE, GAMMA = 4, 0.9
 GOLD, SILVER, EXIT = (0, 3), (3, 0), (3, 3)
