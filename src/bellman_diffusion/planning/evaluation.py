@@ -11,8 +11,8 @@ from bellman_diffusion.planning.transitions import Returns
 from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.mdp import Chain
 
-_N_POINTS = 2001
-_STATES_AT_ONCE = 32
+_N_POINTS = 8001
+_STATES_AT_ONCE = 8
 _REFERENCE_ACCURACY = 1e-3
 _N_LEVELS = 200
 _BAND = (0.05, 0.95)
@@ -73,11 +73,12 @@ def reference_returns(chain: Chain, gamma: float, horizon: int | None = None) ->
         return certify(chain, gamma, accuracy=_REFERENCE_ACCURACY, memory_gb=1.0, horizon=horizon)
 
 
-def evaluate_exactly(predicted: ReturnDistribution, reference: Certified) -> ExactEvaluation:
-    """Compare the distributions of every state with the return's own."""
+def evaluate_exactly(
+    predicted: ReturnDistribution, reference: Certified, sigma: float
+) -> ExactEvaluation:
+    """Compare the distributions of every state with the return's own, and the fields at one σ."""
     low, high = reference.range
     truth = certified_distribution(reference, np.arange(len(reference.moments.mean)))
-    sigma = predicted.sigma
     w1, slope = [], []
     for first in range(0, predicted.batch_shape[0], _STATES_AT_ONCE):
         part = slice(first, first + _STATES_AT_ONCE)
@@ -85,7 +86,7 @@ def evaluate_exactly(predicted: ReturnDistribution, reference: Certified) -> Exa
         ends = min(low, float(own.low)), max(high, float(own.high))
         x = jnp.linspace(*ends, _N_POINTS)
         w1.append(np.trapezoid(np.abs(own.cdf(x) - true.cdf(x)), x, axis=1))
-        wide = jnp.linspace(ends[0] - 4 * sigma.max(), ends[1] + 4 * sigma.max(), _N_POINTS)
+        wide = jnp.linspace(ends[0] - 4 * sigma, ends[1] + 4 * sigma, _N_POINTS)
         exact = true.gradient(wide, sigma)
         gap = np.abs(own.gradient(wide) - exact).sum(axis=1)
         slope.append(np.asarray(gap / np.abs(exact).sum(axis=1), float))

@@ -32,10 +32,12 @@ from bellman_diffusion.render.figure import EXACT_STYLE, new_figure, save_figure
 from bellman_diffusion.render.page import Picture, Section, Table, shown_share, with_error
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.basis import GaussianBasis
+from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.mdp import Chain
 from bellman_diffusion.returns.moments import mean_return
 from bellman_diffusion.returns.projection import BasisProjection, CategoricalProjection, Projection
 from bellman_diffusion.returns.tabular_policies import optimal_policy
+from bellman_diffusion.returns.tabulated import TabulatedReturn
 
 _N_BASIS = (11, 21, 41, 81)
 _ATOMS = (21, 41, 51, 201)
@@ -148,21 +150,29 @@ def _cells(chain: Chain, n: int) -> AtomicReturn:
     )
 
 
-def _solved(chain: Chain, projection: Projection) -> AtomicReturn | None:
-    """Every state by exact backups through a projection; None where they diverge."""
+def _solved(chain: Chain, projection: Projection) -> ReturnDistribution | None:
+    """Every state by exact backups through a projection; None where they diverge.
+
+    A plain backup narrows the noise: what it converges to is taken as the return's density itself. Where
+    the noise is preserved, the return is what is left without it.
+    """
     try:
         solution = solve(chain, GAMMA, projection)
     except BellmanError:
         return None
     basis = projection.basis
-    return AtomicReturn.of_gaussians(solution.coefficients, basis.centres[:, 0], basis.sigma)
+    found = AtomicReturn.of_gaussians(solution.coefficients, basis.centres[:, 0], basis.sigma)
+    if isinstance(projection, BasisProjection) and not projection.noise_preserving:
+        grid = jnp.linspace(-4 * SIGMA, 1 + 4 * SIGMA, 2001)
+        return TabulatedReturn.create(grid, found.pdf(grid), found.gradient(grid))
+    return found
 
 
-def _row(method: str, n: int, predicted: AtomicReturn | None, reference: Certified) -> Row:
+def _row(method: str, n: int, predicted: ReturnDistribution | None, reference: Certified) -> Row:
     names = ("w1_worst", "w1_mean", "mean_error_worst", "gradient_error_worst")
     if predicted is None:
         return Row(method=method, n=n, **dict.fromkeys(names))
-    found = evaluate_exactly(predicted, reference)
+    found = evaluate_exactly(predicted, reference, SIGMA)
     return Row(method=method, n=n, **{name: getattr(found, name) for name in names})
 
 
@@ -231,7 +241,11 @@ def trajectory(seed: int, n_frames: int = 6) -> list[Frame]:
 
 
 def _draw_trajectory(
-    path: Path, title: str, frames: Sequence[Frame], predicted: AtomicReturn, exact: AtomicReturn
+    path: Path,
+    title: str,
+    frames: Sequence[Frame],
+    predicted: ReturnDistribution,
+    exact: AtomicReturn,
 ) -> None:
     """Six panels, left to right and top to bottom: state, gradient field, scalar field."""
     figure = new_figure(12.5, 8.6)

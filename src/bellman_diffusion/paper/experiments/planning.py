@@ -174,7 +174,7 @@ def sections(summary: PlanningSummary, figures: Path) -> list[Section]:
     n = len(summary.seeds)
     text = (
         f"{n} seeds. FrozenLake: 200,000 one-step transitions, 21 basis functions or atoms, a network "
-        "of the state; W1 over all states against the exact distribution, both smoothed by σ = 0.05. "
+        "of the state; W1 over all states to the return's own distribution. "
         f"The default is better than C51 on {summary.seeds_better_than_c51} of {n}. CartPole: 100,000 "
         "transitions of a controller that pushes to the side the pole leans to, with 20 % random "
         "actions, against returns of held-out episodes."
