@@ -202,7 +202,7 @@ def test_predicted_returns_are_compared_with_rollouts():
     # W1 to a certain return is the mean distance to it.
     distribution = predicted.distributions[0]
     wanted = float(
-        jnp.sum(distribution.coefficients * jnp.abs(distribution.centres - predicted.returns[0, 0]))
+        jnp.sum(distribution.mass * jnp.abs(distribution.atoms - predicted.returns[0, 0]))
     )
     assert predicted.w1()[0] == pytest.approx(wanted, rel=0.05)
 

@@ -109,11 +109,11 @@ def test_one_step_ahead_the_actions_mix_to_the_state(lake):
     policy = tabular_policy("optimal", mdp, env, 0.99, 0.0)
     x = np.linspace(-0.2, 1.2, 201).astype(np.float32)
     states = [0, 4, 14]
-    distributions = look_ahead(planner, [table_outcomes(mdp, planner.space, s) for s in states], x)
+    outcomes = [table_outcomes(mdp, planner.space, s) for s in states]
+    distributions = look_ahead(planner, outcomes, x, 0.05)
     known = planner.distribution(states)
-    density = np.asarray(known.pdf(jnp.asarray(x)))
+    density = np.asarray(known.pdf(jnp.asarray(x), 0.05))
     for k, state in enumerate(states):
-        # One step ahead is narrower by γ, and 21 basis functions are not exact.
         mixture = policy[state] @ distributions[k].density
         assert np.abs(mixture - density[k]).max() < 0.03 * density[k].max()
         mean = float(policy[state] @ distributions[k].mean)

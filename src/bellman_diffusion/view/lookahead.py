@@ -6,6 +6,7 @@ its own is the mixture of their Bellman backups.
 
 import copy
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -76,20 +77,23 @@ def _tries(env: gym.Env, action: int) -> Iterator[Outcome]:
 
 
 def look_ahead(
-    planner: Planner, moments: Sequence[list[list[Outcome]]], x: Float[np.ndarray, " points"]
+    planner: Planner,
+    moments: Sequence[list[list[Outcome]]],
+    x: Float[np.ndarray, " points"],
+    sigma: float,
 ) -> list[Moment]:
-    """The return distributions of every action at every moment.
+    """The return distributions of every action at every moment, their densities smoothed by σ.
 
     One moment after the other: each outcome is a table of points by basis functions, and all of a long
     episode's at once would take gigabytes.
     """
-    return [_moment(planner, actions, x) for actions in moments]
+    return [_moment(planner, actions, x, sigma) for actions in moments]
 
 
 def _moment(
-    planner: Planner, actions: list[list[Outcome]], x: Float[np.ndarray, " points"]
+    planner: Planner, actions: list[list[Outcome]], x: Float[np.ndarray, " points"], sigma: float
 ) -> Moment:
-    gamma, sigma = planner.header.gamma, planner.header.sigma
+    gamma = planner.header.gamma
     flat = [outcome for outcomes in actions for outcome in outcomes]
     goes_on = np.array([outcome.observation is not None for outcome in flat])
     reward = np.array([outcome.reward for outcome in flat])
@@ -102,8 +106,10 @@ def _moment(
         ahead = planner.distribution([o.observation for o in flat if o.observation is not None])
         backup = BellmanBackup(jnp.asarray(reward[goes_on, None], jnp.float32), gamma)
         at = jnp.asarray(x[None], jnp.float32)
-        density[goes_on] = np.asarray(backup.density(ahead.pdf)(at))
-        gradient[goes_on] = np.asarray(backup.gradient(ahead.gradient)(at))
+        # The backup narrows the noise by γ: it starts out wider.
+        pdf, slope = (partial(f, sigma=sigma / gamma) for f in (ahead.pdf, ahead.gradient))
+        density[goes_on] = np.asarray(backup.density(pdf)(at))
+        gradient[goes_on] = np.asarray(backup.gradient(slope)(at))
         mean[goes_on] = np.asarray(backup.returns(ahead.mean()[:, None]))[:, 0]
     atoms, masses = _atoms(ahead, reward, goes_on, gamma)
     rows, place = [], 0

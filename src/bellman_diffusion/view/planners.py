@@ -20,6 +20,9 @@ from bellman_diffusion.view.lookahead import Outcome, look_ahead, simulated_outc
 
 # Fine enough for CVaR; the page gets every so many points.
 _FINER = 8
+# Of the distances between points of the page: narrower peaks would fall between them.
+_WIDEST = 1.5
+_ROOM = 0.03
 
 
 def record_planner(planner: Planner, seed: int, steps: int) -> Episode:
@@ -102,15 +105,17 @@ def _action_returns(planner: Planner, seen: list[Any], outcomes: list[Any]) -> A
     states = planner.distribution(seen)
     fine = np.linspace(*_reach(planner, states, outcomes), _FINER * (N_POINTS - 1) + 1)
     fine = fine.astype(np.float32)
+    # As wide as the page can draw: it shows every so many points.
+    sigma = max(planner.header.sigma, _WIDEST * _FINER * float(fine[1] - fine[0]))
     low, high = np.asarray(states.quantile(np.array(BAND, np.float32)), float).T
     expected = np.asarray(states.mean(), float)
     if any(actions is None for actions in outcomes):
         points = jnp.asarray(fine)
-        density = np.asarray(states.pdf(points), float)[:, None]
-        gradient = np.asarray(states.gradient(points), float)[:, None]
+        density = np.asarray(states.pdf(points, sigma), float)[:, None]
+        gradient = np.asarray(states.gradient(points, sigma), float)[:, None]
         mean, cvar = expected[:, None], np.asarray(states.cvar(ALPHA), float)[:, None]
     else:
-        moments = look_ahead(planner, outcomes, fine)
+        moments = look_ahead(planner, outcomes, fine, sigma)
         density, gradient, mean, cvar = (np.stack(part) for part in zip(*moments, strict=True))
         if np.isnan(cvar).any():
             cvar = grid_cvar(fine, density, ALPHA)
@@ -123,14 +128,16 @@ def _action_returns(planner: Planner, seen: list[Any], outcomes: list[Any]) -> A
 def _reach(planner: Planner, states: Any, outcomes: list[Any]) -> tuple[float, float]:
     """The returns that any action may lead to, not only those of the policy."""
     low, high = float(states.low), float(states.high)
-    gamma, room = planner.header.gamma, 4 * planner.header.sigma
+    gamma = planner.header.gamma
     lows, highs = [low], [high]
     for outcome in (o for actions in outcomes if actions for one in actions for o in one):
         backup = BellmanBackup(outcome.reward, 0.0 if outcome.observation is None else gamma)
-        margin = room if outcome.observation is None else 0.0
-        lows.append(backup.returns(low) - margin)
-        highs.append(backup.returns(high) + margin)
-    return min(lows), max(highs)
+        lows.append(backup.returns(low))
+        highs.append(backup.returns(high))
+    low, high = min(lows), max(highs)
+    # Room for the smoothing of the density.
+    room = max(4 * planner.header.sigma, _ROOM * (high - low))
+    return low - room, high + room
 
 
 def grid_cvar(
