@@ -269,10 +269,10 @@ MAZE = {
     "rows": [
         maze_row("learned (default)"),
         maze_row("learned (paper)"),
-        maze_row("Cramér, noise-preserving, mean kept (default)", w1_worst=0.0009),
+        maze_row("certified cells (default)", w1_worst=0.0009),
         maze_row("L2, plain (the paper)", w1_worst=0.009),
-        maze_row("C51 (smoothed)", n=11, w1_worst=0.5),
-        maze_row("C51 (smoothed)", n=51, w1_worst=0.01),
+        maze_row("C51", n=11, w1_worst=0.5),
+        maze_row("C51", n=41, w1_worst=0.01),
     ],
 }
 MAZE_MEAN, MAZE_RETURNS = "The expected return shifts", "Return distributions"
@@ -293,9 +293,9 @@ MAZE_MEAN, MAZE_RETURNS = "The expected return shifts", "Return distributions"
         (MAZE_RETURNS, {"rows/0/w1_worst": 0.051}, NO),
         (MAZE_RETURNS, {"rows/0/gradient_error_worst": 0.26}, NO),
         ("Continuous distributions", {}, YES),
-        # A tenth of what C51 misses with the most atoms, and less than that for the paper's update.
-        ("Continuous distributions", {"rows/2/w1_worst": 0.0011}, NO),
+        # Less than C51 with as many atoms for the paper's update, or half of it for ours.
         ("Continuous distributions", {"rows/3/w1_worst": 0.011}, BETTER),
+        ("Continuous distributions", {"rows/3/w1_worst": 0.011, "rows/2/w1_worst": 0.0051}, NO),
     ],
 )
 def test_the_maze_is_learned_within_its_thresholds(text, changes, wanted):

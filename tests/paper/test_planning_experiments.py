@@ -91,7 +91,7 @@ def test_the_maze_compares_exact_and_learned_methods(tmp_path, monkeypatch):
     assert frozenlake.FrozenLakeSummary.from_json(summary.to_json()) == summary
     exact = summary.row(frozenlake._DEFAULT)
     assert exact.n == 41
-    assert exact.w1_worst < 1e-4 < summary.row(frozenlake._C51, 51).w1_worst
+    assert exact.w1_worst < 0.5 * summary.row(frozenlake._C51, 41).w1_worst
     assert summary.learned("paper").n == 11
     page = report_of("frozenlake", summary, tmp_path)
     assert page.count("data:image/png") == 3
