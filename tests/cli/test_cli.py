@@ -7,6 +7,7 @@ import pytest
 from bellman_diffusion.cli import demo, main
 from bellman_diffusion.cli.lazy import COMMANDS, load
 from bellman_diffusion.cli.options import show
+from bellman_diffusion.paper import experiment
 from bellman_diffusion.paper.experiments import toy
 from bellman_diffusion.paper.toy_cells import ToySettings
 from bellman_diffusion.render.page import Table
@@ -65,7 +66,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys, tmp_path):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(toy, "run_parallel", interrupted)
+    monkeypatch.setattr(experiment, "run_parallel", interrupted)
     assert call(monkeypatch, "reproduce", "toy", "--out", str(tmp_path)) == 130
     assert "run the same command again" in capsys.readouterr().err
 

@@ -9,7 +9,7 @@ from bellman_diffusion.planning.evaluation import evaluate_against_returns
 from bellman_diffusion.planning.transitions import Returns
 from bellman_diffusion.returns.atoms import AtomicReturn
 
-N = 2000
+N, K = 2000, 150
 
 
 def evaluated(shift=0.0, width=1.0, starts=None):
@@ -17,11 +17,11 @@ def evaluated(shift=0.0, width=1.0, starts=None):
     rng = np.random.default_rng(0)
     means = np.linspace(2, 6, N)
     value = means + rng.normal(size=N)
-    # Four hundred equally likely quantiles of each normal distribution.
-    quantiles = norm.ppf((np.arange(400) + 0.5) / 400)
+    # Equally likely quantiles of each normal distribution.
+    quantiles = norm.ppf((np.arange(K) + 0.5) / K)
     atoms = means[:, None] + shift + width * quantiles
     distributions = AtomicReturn(
-        jnp.full((N, 400), 1 / 400), jnp.asarray(atoms, jnp.float32), jnp.asarray(0.1)
+        jnp.full((N, K), 1 / K), jnp.asarray(atoms, jnp.float32), jnp.asarray(0.1)
     )
     starts = np.ones(N, bool) if starts is None else starts
     return evaluate_against_returns(
