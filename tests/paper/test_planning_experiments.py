@@ -6,9 +6,9 @@ import pytest
 from bellman_diffusion.paper.experiment import Options, SeededOptions
 from bellman_diffusion.paper.experiments import chain, frozenlake, linearity, planning, treasure
 from bellman_diffusion.paper.experiments.chain import FRESH, ONE_STEP, WAYS, ChainOptions, maze
-from bellman_diffusion.paper.experiments.frozenlake import trajectory
 from bellman_diffusion.paper.experiments.planning import PlanningSettings
 from bellman_diffusion.paper.experiments.treasure import GAMMA, treasure_grid
+from bellman_diffusion.paper.lake import trajectory
 from bellman_diffusion.planning.monte_carlo import simulate
 from bellman_diffusion.returns.moments import mean_return
 from bellman_diffusion.returns.reference import atoms_at_the_end

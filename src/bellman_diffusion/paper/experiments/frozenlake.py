@@ -1,19 +1,15 @@
 """The maze figure of Section 5.3, and the accuracy of planners by what they are made of."""
 
-import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from bellman_diffusion.environments import finite_mdp
 from bellman_diffusion.errors import BellmanError
 from bellman_diffusion.paper.claims import ACCURATE, Claim, Finding, MissingFigureError, known
 from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace
@@ -23,7 +19,7 @@ from bellman_diffusion.paper.experiments.planning import (
     lake_errors,
     mean_lake,
 )
-from bellman_diffusion.paper.lake import GAMMA, SIGMA, lake_chain
+from bellman_diffusion.paper.lake import GAMMA, SIGMA, Frame, lake_chain, trajectory
 from bellman_diffusion.paper.workers import run_parallel
 from bellman_diffusion.planning.certify import Certified, certified_distribution, certify
 from bellman_diffusion.planning.evaluation import evaluate_exactly, reference_returns
@@ -36,7 +32,6 @@ from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.mdp import Chain
 from bellman_diffusion.returns.moments import mean_return
 from bellman_diffusion.returns.projection import BasisProjection, CategoricalProjection, Projection
-from bellman_diffusion.returns.tabular_policies import optimal_policy
 from bellman_diffusion.returns.tabulated import TabulatedReturn
 
 _N_BASIS = (11, 21, 41, 81)
@@ -90,15 +85,6 @@ class FrozenLakeSummary(Summary):
         """The row of a planner that was learned from transitions."""
         names = [r.method for r in self.rows if r.per_seed and f"({mode})" in r.method]
         return self.row(names[0] if names else f"learned ({mode})")
-
-
-@dataclass(frozen=True)
-class Frame:
-    """One panel of the figure: a moment of an episode."""
-
-    step: int
-    state: int
-    picture: np.ndarray
 
 
 def methods(basis: GaussianBasis) -> dict[str, Projection]:
@@ -210,34 +196,6 @@ def _draw_modes(figures: Path, chain: Chain, reference: Certified, seed: int) ->
         if predicted is not None:
             title = f"FrozenLake, {_MODES[mode]}"
             _draw_trajectory(figures / f"frozenlake-{mode}.png", title, frames, predicted, exact)
-
-
-def trajectory(seed: int, n_frames: int = 6) -> list[Frame]:
-    """A whole episode under the optimal policy that reaches the goal, at evenly spaced steps.
-
-    The shortest of many: on slippery ice most wander for long.
-    """
-    # No window is wanted; without this the renderer looks for a screen.
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    env = gym.make("FrozenLake-v1", render_mode="rgb_array")
-    policy = optimal_policy(finite_mdp(env), GAMMA).argmax(axis=1)
-    shortest: list[Frame] = []
-    for attempt in range(40):
-        state, _ = env.reset(seed=seed + attempt)
-        frames = [Frame(0, int(state), np.asarray(env.render()))]
-        done, reward = False, 0.0
-        while not done:
-            state, reward, stop, cut, _ = env.step(int(policy[state]))
-            done = stop or cut
-            frames.append(Frame(len(frames), int(state), np.asarray(env.render())))
-        shorter = not shortest or len(frames) < len(shortest)
-        if float(reward) > 0 and len(frames) > n_frames and shorter:
-            shortest = frames
-    if not shortest:
-        raise BellmanError(f"no episode from seed {seed} on reached the goal; try another --seed")
-    # The last state has no future: the panel before it is the last with a return to come.
-    pick = np.linspace(0, len(shortest) - 2, n_frames).round().astype(int)
-    return [shortest[i] for i in pick]
 
 
 def _draw_trajectory(
