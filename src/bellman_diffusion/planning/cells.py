@@ -96,11 +96,6 @@ class Cells(NamedTuple):
         cells.variance[states, k] = variance
         return cells
 
-    @property
-    def place(self) -> Float[np.ndarray, "states k"]:
-        """The atoms' places."""
-        return np.arange(self.mass.shape[1]) + self.offset
-
     def regridded(self, old: Grid, new: Grid) -> "Cells":
         """The same atoms in another grid; those that meet in one cell are merged."""
         out = Cells(*(np.zeros((len(self.mass), new.n_cells)) for _ in range(3)))
