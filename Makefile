@@ -28,7 +28,7 @@ test: lint unit
 # Tests compile much and run little: a quick compiler is worth more than quick programs, and what one
 # file compiled serves the others and the next run. Training to full quality is the other way round.
 unit: export JAX_COMPILATION_CACHE_DIR = $(abspath .cache/jax)
-unit: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.2
+unit: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
 unit: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = -1
 unit: $(STAMP)
 	XLA_FLAGS="--xla_backend_optimization_level=0" $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 -m "not quality"

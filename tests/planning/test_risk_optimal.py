@@ -8,6 +8,7 @@ import pytest
 
 from bellman_diffusion.environments import finite_mdp
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.paper.risk_models import betting, inventory
 from bellman_diffusion.planning import Planner, PlanSettings, plan
 from bellman_diffusion.planning.certify import certify
 from bellman_diffusion.planning.monte_carlo import MonteCarlo
@@ -17,36 +18,6 @@ from bellman_diffusion.planning.risk_optimal import (
     controlled_chain,
     risk_optimal_policy,
 )
-from bellman_diffusion.returns.mdp import FiniteMDP
-
-
-def betting():
-    """Three rounds; a bet of 0, 1 or 2 is won with 60 %. State t is the round; γ may be 1."""
-    table = [
-        [[(0.6, t + 1, float(bet), t == 2), (0.4, t + 1, -float(bet), t == 2)] for bet in range(3)]
-        for t in range(3)
-    ] + [[[(1.0, 3, 0.0, True)]] * 3]
-    return FiniteMDP.from_table(table, np.eye(4)[0])
-
-
-def inventory():
-    """Up to 3 items; order 0, 1 or 2 at a price of 1, sell at 3 each what a demand of 0–3 takes."""
-    demand = ((0, 0.2), (1, 0.4), (2, 0.3), (3, 0.1))
-    table = []
-    for stock in range(4):
-        actions = []
-        for order in range(3):
-            held = min(stock + order, 3)
-            rows = []
-            for wanted, p in demand:
-                sold = min(held, wanted)
-                reward = 3.0 * sold - 1.0 * order - 0.2 * (held - sold)
-                # Demand ends for good once in five periods.
-                rows.append((0.8 * p, held - sold, reward, False))
-                rows.append((0.2 * p, held - sold, reward, True))
-            actions.append(rows)
-        table.append(actions)
-    return FiniteMDP.from_table(table, np.eye(4)[1])
 
 
 def figures(mdp, gamma, policy):

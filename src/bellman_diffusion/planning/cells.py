@@ -56,12 +56,8 @@ class Grid(NamedTuple):
         return cls(low - width + margin, width, n_cells)
 
     @classmethod
-    def of_lattice(cls, low: float, high: float, rewards: np.ndarray) -> "Grid | None":
-        """A cell around each sum of rewards, where all rewards are multiples of one number."""
-        units = np.round(rewards / _FINEST)
-        step = int(np.gcd.reduce(np.unique(units).astype(np.int64))) * _FINEST
-        if step == 0 or not np.allclose(units * _FINEST, rewards, rtol=0, atol=1e-9 * _FINEST):
-            return None
+    def of_lattice(cls, low: float, high: float, step: float) -> "Grid":
+        """A cell around each multiple of a number."""
         first, last = np.floor(low / step - 1e-6), np.ceil(high / step + 1e-6)
         return cls((first - 0.5) * step, step, int(last - first) + 1)
 
@@ -72,6 +68,14 @@ class Grid(NamedTuple):
     def returns(self, place: Any) -> Any:
         """The returns at these places."""
         return self.origin + self.width * place
+
+
+def lattice_step(rewards: Float[np.ndarray, " rows"]) -> float:
+    """The number that all rewards are whole multiples of; 0 if none is found."""
+    units = np.round(rewards / _FINEST)
+    if not np.allclose(units * _FINEST, rewards, rtol=0, atol=1e-9 * _FINEST):
+        return 0.0
+    return int(np.gcd.reduce(np.unique(units).astype(np.int64))) * _FINEST
 
 
 class Cells(NamedTuple):

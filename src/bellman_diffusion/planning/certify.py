@@ -13,12 +13,26 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bellman_diffusion.errors import BellmanError, InvalidInputError
-from bellman_diffusion.planning.cells import Cells, Grid, Transitions, outermost, update, w1_bounds
+from bellman_diffusion.planning.cells import (
+    Cells,
+    Grid,
+    Transitions,
+    lattice_step,
+    outermost,
+    update,
+    w1_bounds,
+)
+from bellman_diffusion.planning.lattice import exact_levels
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.certificate import Certificate, cvar_bounds
 from bellman_diffusion.returns.mdp import Chain, check_gamma
-from bellman_diffusion.returns.moments import Moments, possible_returns, return_moments
+from bellman_diffusion.returns.moments import (
+    Moments,
+    expected_steps,
+    possible_returns,
+    return_moments,
+)
 
 Report = Callable[[str], None]
 ALPHA = 0.1
@@ -149,12 +163,14 @@ class _Search:
         memory_gb: float,
         report: Report | None,
     ) -> None:
-        self.rows, self.gamma, self.moments = Transitions.of(chain), gamma, moments
+        self.chain, self.rows = chain, Transitions.of(chain)
+        self.gamma, self.moments = gamma, moments
         self.n_states, self.horizon, self.report = chain.n_states, horizon, report
         self.limits = possible_returns(chain, gamma, horizon)
         self.most_cells = int(memory_gb * 1e9 / (_BYTES_PER_CELL * chain.n_states))
         self.memory_gb = memory_gb
         self.n_updates = 0
+        self.step = lattice_step(self.rows.reward) if gamma == 1 else 0.0
         self.lattice: Grid | None = None
 
     def run(self, accuracy: float, n_cells: int | None) -> Certified:
@@ -164,6 +180,8 @@ class _Search:
                 f"{self.n_states:,} states need at least "
                 f"{self.n_states * _COARSEST * _BYTES_PER_CELL / 1e9:.2g} GB: raise --memory"
             )
+        if self.step and n_cells is None and (exact := self._exact()) is not None:
+            return exact
         grid, cells = self._first()
         n = n_cells if n_cells is not None else _COARSEST
         lattice = self.lattice
@@ -189,6 +207,18 @@ class _Search:
                 return found
             n = following
 
+    def _exact(self) -> Certified | None:
+        """Level by level, where returns have levels that are few enough."""
+        if self.horizon is not None:
+            return None
+        steps = expected_steps(self.chain, 1.0)
+        found = exact_levels(self.rows, self.step, self.moments, steps, self.memory_gb)
+        if found is None:
+            return None
+        if self.report is not None:
+            self.report(f"{found.grid.n_cells} levels of returns, each exact")
+        return self._result(found.cells, found.grid)._replace(rounding=found.error)
+
     def _first(self) -> tuple[Grid, Cells]:
         """The mean of every state, or nothing at all before the first step of a horizon; the range."""
         low, high = self._wide_range()
@@ -204,8 +234,8 @@ class _Search:
         low, high = max(low, self.limits[:, 0].min()), min(high, self.limits[:, 1].max())
         margin = max(1e-3 * (abs(low) + abs(high)), 1e-6)
         self._range = (low, high) if high - low > margin else (low - margin, high + margin)
-        if self.gamma == 1:
-            self.lattice = Grid.of_lattice(*self._range, self.rows.reward)
+        if self.step:
+            self.lattice = Grid.of_lattice(*self._range, self.step)
         return grid, cells
 
     def _outermost_atoms(self, cells: Cells) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
@@ -278,9 +308,8 @@ class _Search:
         # Each update rounds a state's sums once for each of its rows, and a few times more.
         rounding = self.n_updates * (self.rows.most + 16) * float(np.finfo(float).eps)
         accuracy = self._accuracy(cells, grid)
-        step = 0.0 if self.lattice is None else self.lattice.width
         return Certified(
-            grid, cells, self.moments, self.limits, self.n_updates, rounding, accuracy, step
+            grid, cells, self.moments, self.limits, self.n_updates, rounding, accuracy, self.step
         )
 
     def _warn(self, reached: float, accuracy: float, n: int) -> None:

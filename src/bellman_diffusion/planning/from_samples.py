@@ -33,7 +33,7 @@ from bellman_diffusion.planning.transitions import Transitions, collect, known_r
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.mdp import FiniteMDP
 from bellman_diffusion.returns.models import LearnedReturns
-from bellman_diffusion.returns.observations import ObservationEncoder
+from bellman_diffusion.returns.observations import ObservationEncoder, timed_space
 
 
 def plan_from_table(job: Job, mdp: FiniteMDP) -> Planner:
@@ -51,21 +51,18 @@ def plan_from_episodes(job: Job, policy: PolicyFunction | None) -> Planner:
     s, env = job.settings, job.env
     if env is None:
         raise InvalidInputError(f"{s.env_id} is a model: its policy is a name or a .npy table")
-    if s.time_limit == "end":
-        raise InvalidInputError(
-            "--time-limit end needs a transition table: learned return distributions bootstrap through "
-            "time limits"
-        )
     if s.samples is None:
         raise InvalidInputError("a policy given as a function needs samples: how many transitions?")
     if policy is None:
         act = load_policy(s.policy, env, s.seed, s.epsilon)
     else:
         act = with_random(policy, env, s.seed, s.epsilon)
-    encoder = ObservationEncoder.for_space(env.observation_space, s.env_id)
-    transitions = collect(env, act, s.samples, s.seed)
+    limit, space = job.horizon, env.observation_space
+    encoder = ObservationEncoder.for_space(space if limit is None else timed_space(space), s.env_id)
+    transitions = collect(env, act, s.samples, s.seed, limit)
     # Other episodes than those learned from; a quarter as many transitions.
-    held_out = known_returns(collect(env, act, max(s.samples // 4, 1), s.seed + 1_000_003), s.gamma)
+    others = collect(env, act, max(s.samples // 4, 1), s.seed + 1_000_003, limit)
+    held_out = known_returns(others, s.gamma)
     returns, basis, figures = _learn(job, transitions, encoder)
     if len(held_out.value):
         predicted = state_distribution(returns, jnp.asarray(held_out.observation))

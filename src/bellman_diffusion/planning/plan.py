@@ -27,7 +27,12 @@ from bellman_diffusion.planning.planner import (
     TableReturns,
     start_observations,
 )
-from bellman_diffusion.planning.policies import GIVEN_POLICY, PolicyFunction, tabular_policy
+from bellman_diffusion.planning.policies import (
+    GIVEN_POLICY,
+    PolicyFunction,
+    table_function,
+    tabular_policy,
+)
 from bellman_diffusion.planning.risk_optimal import Objective, controlled_chain, risk_optimal_policy
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.mdp import Chain, FiniteMDP, check_gamma
@@ -64,10 +69,11 @@ def plan(
     job, mdp = _job(settings, policy is not None, run, progress, report)
     if policy is None and settings.samples is None and mdp is not None:
         planner = _plan_exactly(job, mdp)
-    elif policy is None and mdp is not None:
+    elif policy is None and mdp is not None and job.horizon is None:
         planner = plan_from_table(job, mdp)
     else:
-        planner = plan_from_episodes(job, policy)
+        # What is left of the time limit is known in episodes alone.
+        planner = plan_from_episodes(job, policy or _of_table(job, mdp))
     figures = msgspec.structs.replace(
         planner.figures, seconds=time.perf_counter() - start, peak_memory_gb=_peak_memory_gb()
     )
@@ -75,6 +81,16 @@ def plan(
     name = settings.policy if policy is None else GIVEN_POLICY
     planner.header = msgspec.structs.replace(planner.header, figures=figures, policy=name)
     return planner
+
+
+def _of_table(job: Job, mdp: FiniteMDP | None) -> PolicyFunction | None:
+    """The policy of a table as a function of the observation."""
+    s = job.settings
+    if mdp is None or job.env is None:
+        return None
+    # Random actions are mixed in as the episode is played.
+    table = tabular_policy(s.policy, mdp, job.env, s.gamma, epsilon=0.0)
+    return table_function(table, job.env, s.seed)
 
 
 def _job(settings: PlanSettings, given: bool, *watch: Any) -> tuple[Job, FiniteMDP | None]:

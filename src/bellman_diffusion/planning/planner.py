@@ -31,6 +31,8 @@ from bellman_diffusion.returns.observations import (
     ObservationEncoder,
     ObservationScaler,
     finite_shape,
+    timed,
+    timed_space,
     to_row,
 )
 from bellman_diffusion.returns.support import Support
@@ -147,10 +149,27 @@ class Planner:
         h = self.header
         if is_model_file(h.env_id):
             return gym.spaces.Discrete(h.n_states or 1)
-        return make_env(h.env_id, **h.env_options).observation_space
+        space = make_env(h.env_id, **h.env_options).observation_space
+        return timed_space(space) if self.is_timed else space
 
-    def distribution(self, observations: Sequence[Any]) -> ReturnDistribution:
-        """The return distributions of a list of observations, one for each."""
+    @property
+    def is_timed(self) -> bool:
+        """Whether its model reads how many steps of the time limit have passed."""
+        return self.header.time_limit is not None and isinstance(self.returns, LearnedReturns)
+
+    def distribution(
+        self, observations: Sequence[Any], elapsed: Sequence[int] | None = None
+    ) -> ReturnDistribution:
+        """The return distributions of a list of observations, one for each.
+
+        `elapsed` are the steps that episodes took to them, for a learned plan with `--time-limit end`;
+        by default none.
+        """
+        if self.is_timed:
+            limit = self.header.time_limit or 1
+            steps = [0] * len(observations) if elapsed is None else elapsed
+            pairs = zip(observations, steps, strict=True)
+            observations = [timed(o, step / limit) for o, step in pairs]
         if self.header.objective != "mean":
             return self._of_starts(observations)
         try:
@@ -191,7 +210,11 @@ class Planner:
         """Read a saved planner from its file or its run's folder."""
         file = Path(path) / PLANNER_FILE if Path(path).is_dir() else Path(path)
         returns, header = read_checkpoint(file, _KIND, PlannerHeader, _like)
-        return cls(returns, header)
+        planner = cls(returns, header)
+        beside = file.with_name(POLICY_FILE)
+        if header.objective != "mean" and beside.is_file():
+            planner.stock_policy = StockPolicy.load(beside)
+        return planner
 
     def _of_rows(self, rows: Float[Array, "n *shape"]) -> ReturnDistribution:
         return state_distribution(self.returns, rows, self.header.sigma)

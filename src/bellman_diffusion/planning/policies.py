@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.mdp import FiniteMDP
-from bellman_diffusion.returns.observations import finite_shape, from_index
+from bellman_diffusion.returns.observations import finite_shape, from_index, to_row
 from bellman_diffusion.returns.tabular_policies import (
     mix_with_random,
     optimal_policy,
@@ -39,6 +39,15 @@ def tabular_policy(
     else:
         policy = _ask_everywhere(load_policy(name, env), mdp, env)
     return mix_with_random(policy, epsilon, mdp)
+
+
+def table_function(
+    table: Float[np.ndarray, "states actions"], env: gym.Env, seed: int
+) -> PolicyFunction:
+    """A policy over states as a function of the observation."""
+    rng = np.random.default_rng(seed)
+    space = env.observation_space
+    return lambda observation: as_action(env, table[int(to_row(space, observation)[0])], rng)
 
 
 def load_policy(name: str, env: gym.Env, seed: int = 0, epsilon: float = 0.0) -> PolicyFunction:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.mdp import Chain
-from bellman_diffusion.returns.observations import ObservationEncoder, to_row
+from bellman_diffusion.returns.observations import ObservationEncoder, timed, timed_space, to_row
 
 # A return is taken as known when what was not seen of it is discounted to this share.
 _NEGLIGIBLE = 0.01
@@ -54,9 +54,14 @@ def sample_chain(chain: Chain, n: int, seed: int) -> Transitions:
     )
 
 
-def collect(env: gym.Env, policy: Callable[[Any], Any], n: int, seed: int) -> Transitions:
-    """n transitions from episodes under a policy of the observation, the last one cut off."""
-    space = env.observation_space
+def collect(
+    env: gym.Env, policy: Callable[[Any], Any], n: int, seed: int, limit: int | None = None
+) -> Transitions:
+    """n transitions from episodes under a policy of the observation, the last one cut off.
+
+    With a `limit` an episode ends after so many steps, and observations tell how many have passed.
+    """
+    space = env.observation_space if limit is None else timed_space(env.observation_space)
     shape = ObservationEncoder.for_space(
         space, env.spec.id if env.spec else "the environment"
     ).shape
@@ -64,16 +69,24 @@ def collect(env: gym.Env, policy: Callable[[Any], Any], n: int, seed: int) -> Tr
     next_observation = np.zeros_like(observation)
     reward, terminated, ended = (np.zeros(n, np.float32) for _ in range(3))
     now, _ = env.reset(seed=seed)
+    step = 0
+
+    def row() -> Float[np.ndarray, "*shape"]:
+        return to_row(space, now if limit is None else timed(now, step / limit))
+
     for i in range(n):
         action = policy(now)
         _check_action(env, action)
-        observation[i] = to_row(space, now)
+        observation[i] = row()
         now, r, stop, cut, _ = env.step(action)
+        step += 1
         reward[i] = check_reward(r)
-        next_observation[i] = to_row(space, now)
-        terminated[i], ended[i] = stop, stop or cut
-        if stop or cut:
+        next_observation[i] = row()
+        over = stop or cut
+        terminated[i], ended[i] = over if limit is not None else stop, over
+        if over:
             now, _ = env.reset()
+            step = 0
     ended[-1] = 1
     return Transitions(observation, reward, next_observation, terminated, ended)
 

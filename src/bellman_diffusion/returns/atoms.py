@@ -99,62 +99,39 @@ class AtomicReturn(ReturnDistribution):
 
     def mean(self) -> Float[Array, "..."]:
         """Σ m_k x_k."""
-        return jnp.sum(self.mass * self.atoms, axis=-1)
+        return _moments(self.mass, self.atoms, self._half())[0]
 
     def var(self) -> Float[Array, "..."]:
         """Σ m_k ((x_k − mean)² + w_k²/3)."""
-        apart = self.atoms - self.mean()[..., None]
-        return jnp.sum(self.mass * (apart**2 + self._half() ** 2 / 3), axis=-1)
+        return _moments(self.mass, self.atoms, self._half())[1]
 
     def pdf(self, x: Points, sigma: Any = None) -> Float[Array, "..."]:
         """The density of return + N(0, σ²)."""
-        if self.coefficients is not None and sigma is None:
-            return AtomicReturn(self.coefficients, self.atoms, self.sigma).pdf(x)
-        apart, half, scale, wide = self._parts(x, sigma)
-        narrow = stats.norm.pdf(apart, scale=_with(scale, half))
-        upper, lower = (stats.norm.cdf((apart + side * half) / scale) for side in (1, -1))
-        return self._sum(jnp.where(wide, (upper - lower) / (2 * jnp.where(wide, half, 1)), narrow))
+        return _density(*self._smoothed(sigma), jnp.asarray(x, jnp.float32))[0]
 
     def gradient(self, x: Points, sigma: Any = None) -> Float[Array, "..."]:
         """The slope of that density."""
-        if self.coefficients is not None and sigma is None:
-            return AtomicReturn(self.coefficients, self.atoms, self.sigma).gradient(x)
-        apart, half, scale, wide = self._parts(x, sigma)
-        total = _with(scale, half)
-        narrow = -apart / total**2 * stats.norm.pdf(apart, scale=total)
-        upper, lower = (stats.norm.pdf(apart + side * half, scale=scale) for side in (1, -1))
-        return self._sum(jnp.where(wide, (upper - lower) / (2 * jnp.where(wide, half, 1)), narrow))
+        return _density(*self._smoothed(sigma), jnp.asarray(x, jnp.float32))[1]
+
+    def _smoothed(self, sigma: Any) -> tuple[Array, Array, Array, Array]:
+        """Weights, centres and half-widths of the parts of the density, and σ."""
+        if sigma is None and self.coefficients is not None:
+            return self.coefficients, self.atoms, jnp.zeros_like(self.atoms), self.sigma
+        width = self.sigma if sigma is None else jnp.asarray(sigma, jnp.float32)
+        return self.mass, self.atoms, self._half(), width
 
     def _shortfall(self, b: Float[Array, "... n"]) -> Float[Array, "... n"]:
-        apart, half = b[..., None] - self._own(), self._half()[..., None, :]
-        inside = jnp.abs(apart) < half
-        within = (apart + half) ** 2 / (4 * jnp.where(inside, half, 1))
-        return self._sum(jnp.where(inside, within, jnp.maximum(apart, 0)))
+        return _expected_shortfall(self.mass, self.atoms, self._half(), b)
 
     def _cdf(self, x: Points, tolerance: Float[Array, ""]) -> Float[Array, "..."]:
-        apart = jnp.asarray(x, jnp.float32)[..., None] - self._own()
-        half = self._half()[..., None, :]
-        spread = jnp.clip((apart + half) / (2 * jnp.where(half > 0, half, 1)), 0, 1)
-        return jnp.clip(self._sum(jnp.where(half > 0, spread, apart + tolerance >= 0)), 0, 1)
-
-    def _parts(self, x: Points, sigma: Any) -> tuple[Array, Array, Array, Array]:
-        scale = (self.sigma if sigma is None else jnp.asarray(sigma, jnp.float32))[..., None, None]
-        half = self._half()[..., None, :]
-        apart = jnp.asarray(x, jnp.float32)[..., None] - self._own()
-        return apart, half, scale, half > _NARROW * scale
+        points = jnp.asarray(x, jnp.float32)
+        return _distribution_function(self.mass, self.atoms, self._half(), points, tolerance)
 
     def _tolerance(self) -> Float[Array, ""]:
-        return _TOLERANCE * jnp.maximum(self.high - self.low, jnp.abs(self.atoms).max())
-
-    def _own(self) -> Float[Array, "... k"]:
-        # Points come between the batch and the atoms.
-        return self.atoms[..., None, :]
+        return _TOLERANCE * _size(self.atoms, self._half())
 
     def _half(self) -> Float[Array, "..."]:
         return jnp.zeros_like(self.atoms) if self.half_width is None else self.half_width
-
-    def _sum(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
-        return jnp.sum(self.mass[..., None, :] * values, axis=-1)
 
     def split_atoms(self) -> tuple[np.ndarray, np.ndarray, "AtomicReturn"]:
         """Places and probabilities of the atoms that are drawn as such, and the rest."""
@@ -169,11 +146,63 @@ class AtomicReturn(ReturnDistribution):
         return np.asarray(self.atoms)[shown], mass[shown], rest
 
 
-def _with(scale: Array, half: Array) -> Array:
-    """The deviation of a normal part that stands for the smoothed uniform one."""
-    return jnp.sqrt(scale**2 + half**2 / 3)
+@jax.jit
+def _moments(mass: Array, atoms: Array, half: Array) -> tuple[Array, Array]:
+    """Mean and variance."""
+    mean = jnp.sum(mass * atoms, axis=-1)
+    apart = atoms - mean[..., None]
+    return mean, jnp.sum(mass * (apart**2 + half**2 / 3), axis=-1)
 
 
+@jax.jit
+def _size(atoms: Array, half: Array) -> Array:
+    """The larger of the range and the largest return."""
+    return jnp.maximum((atoms + half).max() - (atoms - half).min(), jnp.abs(atoms).max())
+
+
+# In the functions of x, points come between the batch and the atoms.
+
+
+@jax.jit
+def _distribution_function(
+    mass: Array, atoms: Array, half: Array, x: Array, tolerance: Array
+) -> Array:
+    """P(return ≤ x + tolerance)."""
+    apart, half = x[..., None] - atoms[..., None, :], half[..., None, :]
+    spread = jnp.clip((apart + half) / (2 * jnp.where(half > 0, half, 1)), 0, 1)
+    share = jnp.where(half > 0, spread, apart + tolerance >= 0)
+    return jnp.clip(jnp.sum(mass[..., None, :] * share, axis=-1), 0, 1)
+
+
+@jax.jit
+def _expected_shortfall(mass: Array, atoms: Array, half: Array, b: Array) -> Array:
+    """E(b − return)₊."""
+    apart, half = b[..., None] - atoms[..., None, :], half[..., None, :]
+    inside = jnp.abs(apart) < half
+    within = (apart + half) ** 2 / (4 * jnp.where(inside, half, 1))
+    return jnp.sum(mass[..., None, :] * jnp.where(inside, within, jnp.maximum(apart, 0)), axis=-1)
+
+
+@jax.jit
+def _density(
+    weights: Array, atoms: Array, half: Array, sigma: Array, x: Array
+) -> tuple[Array, Array]:
+    """The density of return + N(0, σ²) at x, and its slope."""
+    sigma, half = sigma[..., None, None], half[..., None, :]
+    apart, wide = x[..., None] - atoms[..., None, :], half > _NARROW * sigma
+    # A narrow uniform part is as good as a normal one of the same variance.
+    total = jnp.sqrt(sigma**2 + half**2 / 3)
+    bell = stats.norm.pdf(apart, scale=total)
+    upper, lower = ((apart + side * half) / sigma for side in (1, -1))
+    width = 2 * jnp.where(wide, half, 1)
+    mean = (stats.norm.cdf(upper) - stats.norm.cdf(lower)) / width
+    slope = (stats.norm.pdf(upper) - stats.norm.pdf(lower)) / (sigma * width)
+    parts = jnp.where(wide, mean, bell), jnp.where(wide, slope, -apart / total**2 * bell)
+    density, gradient = (jnp.sum(weights[..., None, :] * part, axis=-1) for part in parts)
+    return density, gradient
+
+
+@jax.jit
 def proper_mass(
     weights: Float[Array, "*batch k"], atoms: Float[Array, "*own k"]
 ) -> Float[Array, "*batch k"]:

@@ -62,7 +62,7 @@ def return_moments(chain: Chain, gamma: float) -> Moments:
     variance, error = _solve(chain, gamma**2, right)
     # The exact surprise differs by at most twice the error of the means.
     largest = float(np.abs(surprise).max(initial=0.0))
-    steps = _expected_steps(chain, gamma**2)
+    steps = expected_steps(chain, gamma**2)
     error += 4 * mean_error * (largest + mean_error) * steps
     return Moments(mean[:, 0], np.maximum(variance[:, 0], 0.0), mean_error, error)
 
@@ -86,7 +86,7 @@ def _solve(
     size = np.abs(right).max(initial=0.0) + 2 * np.abs(solution).max(initial=0.0)
     most = np.diff(going_on.indptr).max(initial=0)
     residual += (most + 4) * np.finfo(float).eps * size
-    return solution, float(residual * _expected_steps(chain, factor))
+    return solution, float(residual * expected_steps(chain, factor))
 
 
 def _iterate(
@@ -133,7 +133,7 @@ def _linear_sweep(indptr, indices, data, right, solution, backwards):
     return largest
 
 
-def _expected_steps(chain: Chain, factor: float) -> float:
+def expected_steps(chain: Chain, factor: float) -> float:
     """A bound on the norm of (1 − factor·P)⁻¹: the (discounted) number of steps of an episode."""
     if factor < 1:
         return 1 / (1 - factor)

@@ -47,6 +47,16 @@ def to_row(space: gym.Space, observation: Any) -> Float[np.ndarray, "*shape"]:
     return np.asarray(flatten(space, observation), np.float32)
 
 
+def timed_space(space: gym.Space) -> gym.Space:
+    """Observations with the share of the time limit that has passed, for returns that depend on it."""
+    return gym.spaces.Dict(obs=space, time=gym.spaces.Box(0.0, 1.0))
+
+
+def timed(observation: Any, elapsed: float) -> dict[str, Any]:
+    """An observation of that space."""
+    return {"obs": observation, "time": np.array([elapsed], np.float32)}
+
+
 def from_index(space: gym.Space, index: int) -> Any:
     """The observation with this index, of a finite space."""
     shape = finite_shape(space)

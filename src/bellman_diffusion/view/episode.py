@@ -56,6 +56,8 @@ class Episode(NamedTuple):
     note: str = ""
     over: bool = True
     """Whether the episode had ended when the recording did."""
+    needed: list[float] | None = None
+    """The return that is still missing to the level that a policy plays for, where it has one."""
 
 
 def followed(rewards: Sequence[float], gamma: float) -> Float[np.ndarray, " steps"]:
@@ -102,6 +104,7 @@ def episode_to_json(episode: Episode) -> dict[str, Any]:
         "frame": which,
         "action": episode.actions,
         "reward": rounded(episode.rewards[:n]),
+        "needed": None if episode.needed is None else rounded(episode.needed),
         "x": [float(returns.x[0]), float(returns.x[-1])],
         "density": pack(returns.density),
         "gradient": pack(returns.gradient),

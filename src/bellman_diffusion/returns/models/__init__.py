@@ -16,6 +16,7 @@ from bellman_diffusion.returns.models.base import (
     batched_outputs,
 )
 from bellman_diffusion.returns.models.categorical import Categorical
+from bellman_diffusion.returns.models.cells import CellModel
 from bellman_diffusion.returns.models.cramer import CramerBasis
 from bellman_diffusion.returns.models.expectation import Expectation
 from bellman_diffusion.returns.models.paper import PaperNetworks
@@ -61,6 +62,7 @@ def _sized(kind: type, sigma: str | None = None) -> ModelMaker:
 
 _MODELS: dict[str, ModelMaker] = {
     "smoothed": _sized(SmoothedCategorical, "sigma"),
+    "cells": _sized(CellModel, "sigma"),
     "cramer": _sized(CramerBasis, "sigma"),
     "categorical": _sized(Categorical, "atom_width"),
     "quantile": _sized(QuantileRegression),

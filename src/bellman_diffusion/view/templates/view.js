@@ -145,7 +145,7 @@ function episode(run) {
     ["density", "Return density", "Dotted: mean. Triangle: CVaR 10 %."],
     ["gradient", "Gradient field", "The slope of the density: the drift of the dynamics."],
     ["over", "Predicted and realized return", "Blue: predicted mean with its 5–95 % band. Orange: the discounted return that " +
-      "was realized." + unsure],
+      "was realized." + (run.needed ? " Dashed green: the return still needed to reach the policy's level." : "") + unsure],
   ]) {
     holders[role] = element("div");
     panels.append(element("figure", role === "over" ? { class: "wide" } : {}, element("h3", {}, title),
@@ -173,7 +173,7 @@ function episode(run) {
   }
 
   function drawOver() {
-    const all = [...run.low, ...run.high, ...run.followed];
+    const all = [...run.low, ...run.high, ...run.followed, ...(run.needed || [])];
     const span = [Math.min(...all), Math.max(...all)];
     const room = 0.05 * (span[1] - span[0] || 1);
     over = chart(holders.over, { height: 230, xs: [0, Math.max(nSteps - 1, 1)], ys: [span[0] - room, span[1] + room],
@@ -186,6 +186,7 @@ function episode(run) {
       d: path([...steps, ...steps.slice().reverse()], [...high, ...low.slice().reverse()]) + "Z" }));
     stroke(path(steps, run.expected.map(over.y)), "--accent", {});
     stroke(path(steps.slice(0, sure), really.slice(0, sure)), "--c1", {});
+    if (run.needed) stroke(path(steps, run.needed.map(over.y)), "--c2", { "stroke-dasharray": "6 4", "data-role": "needed" });
     const from = Math.max(sure - 1, 0);
     if (sure < nSteps) stroke(path(steps.slice(from), really.slice(from)), "--c1", { "stroke-dasharray": "3 4" });
     cursor = drawn("line", { style: "stroke: var(--ink)", y1: over.top, y2: over.base, "data-role": "cursor" });
@@ -211,7 +212,8 @@ function episode(run) {
         row.children[2].textContent = short(run.cvar[t][a]);
       });
       caption.textContent = `Reward ${short(run.reward[t])}. Predicted ${short(run.expected[t])}, realized ` +
-        `${short(run.followed[t])}${t < sure ? "" : " until it was cut off"}.`;
+        `${short(run.followed[t])}${t < sure ? "" : " until it was cut off"}.` +
+        (run.needed ? ` Still needed: ${short(run.needed[t])}.` : "");
       for (const { plot, role, a, line, mean, tail } of lines) {
         const values = at(role === "density" ? density : gradient, t, a);
         line.setAttribute("d", path(grid.map(plot.x), Array.from(values, plot.y)));
