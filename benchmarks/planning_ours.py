@@ -68,9 +68,11 @@ def check_lake() -> None:
 
 
 def compile_updates() -> None:
-    """By a small model."""
+    """By small models."""
     mdp = model(cases.random_mdp(n_states=50, n_actions=2))
     certify(mdp.under(optimal_policy(mdp, NORMAL_GAMMA)), NORMAL_GAMMA, accuracy=0.1)
+    # Enough states for iterative solutions of linear systems.
+    certify(only_chain(cases.integer_chain(n_states=2_100, seed=1)), 1.0)
 
 
 def measured(chain: Chain, gamma: float, **options: Any) -> tuple[Certified, dict]:

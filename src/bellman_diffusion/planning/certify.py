@@ -27,12 +27,7 @@ from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.certificate import Certificate, cvar_bounds
 from bellman_diffusion.returns.mdp import Chain, check_gamma
-from bellman_diffusion.returns.moments import (
-    Moments,
-    expected_steps,
-    possible_returns,
-    return_moments,
-)
+from bellman_diffusion.returns.moments import Moments, possible_returns, return_moments
 
 Report = Callable[[str], None]
 ALPHA = 0.1
@@ -163,8 +158,7 @@ class _Search:
         memory_gb: float,
         report: Report | None,
     ) -> None:
-        self.chain, self.rows = chain, Transitions.of(chain)
-        self.gamma, self.moments = gamma, moments
+        self.rows, self.gamma, self.moments = Transitions.of(chain), gamma, moments
         self.n_states, self.horizon, self.report = chain.n_states, horizon, report
         self.limits = possible_returns(chain, gamma, horizon)
         self.most_cells = int(memory_gb * 1e9 / (_BYTES_PER_CELL * chain.n_states))
@@ -211,13 +205,15 @@ class _Search:
         """Level by level, where returns have levels that are few enough."""
         if self.horizon is not None:
             return None
-        steps = expected_steps(self.chain, 1.0)
-        found = exact_levels(self.rows, self.step, self.moments, steps, self.memory_gb)
+        found = exact_levels(self.rows, self.step, self.moments, self.memory_gb)
         if found is None:
             return None
         if self.report is not None:
             self.report(f"{found.grid.n_cells} levels of returns, each exact")
-        return self._result(found.cells, found.grid)._replace(rounding=found.error)
+        # Only the last cell merges anything; a CVaR interval is at most W1 / 2α.
+        worst = float(w1_bounds(found.cells.mass, found.cells.variance).max()) / (2 * ALPHA)
+        accuracy = worst / (found.grid.n_cells - 2)
+        return self._certified(found.cells, found.grid, accuracy, found.error)
 
     def _first(self) -> tuple[Grid, Cells]:
         """The mean of every state, or nothing at all before the first step of a horizon; the range."""
@@ -307,7 +303,9 @@ class _Search:
     def _result(self, cells: Cells, grid: Grid) -> Certified:
         # Each update rounds a state's sums once for each of its rows, and a few times more.
         rounding = self.n_updates * (self.rows.most + 16) * float(np.finfo(float).eps)
-        accuracy = self._accuracy(cells, grid)
+        return self._certified(cells, grid, self._accuracy(cells, grid), rounding)
+
+    def _certified(self, cells: Cells, grid: Grid, accuracy: float, rounding: float) -> Certified:
         return Certified(
             grid, cells, self.moments, self.limits, self.n_updates, rounding, accuracy, self.step
         )

@@ -23,12 +23,12 @@ from bellman_diffusion.planning.cells import Cells, Grid, Transitions
 from bellman_diffusion.returns.moments import Moments
 
 # The levels end when every state has less probability left.
-_LEFT = 1e-9
+_LEFT = 1e-6
 _MOST_LEVELS = 20_000
 # More states than this with transitions without a reward are too many to factorise.
 _MOST_COUPLED = 20_000
 _BYTES_PER_LEVEL = 4 * 8
-_DEVIATIONS = 25.0
+_DEVIATIONS = 16.0
 
 
 class Levels(NamedTuple):
@@ -40,12 +40,9 @@ class Levels(NamedTuple):
 
 
 def exact_levels(
-    rows: Transitions, step: float, moments: Moments, steps: float, memory_gb: float
+    rows: Transitions, step: float, moments: Moments, memory_gb: float
 ) -> Levels | None:
-    """The distributions of all states; none where rewards have both signs or levels are too many.
-
-    `steps` bounds the expected number of steps of an episode.
-    """
+    """The distributions of all states; none where rewards have both signs or levels are too many."""
     sign = -1.0 if rows.reward.min() < 0 else 1.0
     units = np.round(sign * rows.reward / step).astype(np.int64)
     n_states = len(rows.first) - 1
@@ -72,7 +69,7 @@ def exact_levels(
         error += residual + (rows.most + 4) * eps * float(level.max())
         left -= level
         n += 1
-    return _in_cells(table[:n], sign, step, moments, error * steps + n * eps)
+    return _in_cells(table[:n], sign, step, moments, error * moments.steps + n * eps)
 
 
 class _System(NamedTuple):

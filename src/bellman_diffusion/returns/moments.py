@@ -28,6 +28,8 @@ class Moments(NamedTuple):
     variance: Float[np.ndarray, " states"]
     mean_error: float
     variance_error: float
+    steps: float = float("inf")
+    """A bound on the expected number of steps of an episode, discounted like the mean."""
 
 
 def mean_return(
@@ -36,7 +38,7 @@ def mean_return(
     """E[X]: the solution of m = E[r + γm']. A good guess saves time where there are many states."""
     check_gamma(gamma, chain)
     rewards = [chain.mean_over_rows(chain.reward[:, d]) for d in range(chain.reward.shape[1])]
-    return _solve(chain, gamma, np.stack(rewards, axis=1), guess)[0]
+    return _solve(chain, gamma, np.stack(rewards, axis=1), guess)
 
 
 def second_moment(chain: Chain, gamma: float) -> Float[np.ndarray, "states dim dim"]:
@@ -48,23 +50,26 @@ def second_moment(chain: Chain, gamma: float) -> Float[np.ndarray, "states dim d
     rows = square + cross + np.swapaxes(cross, 1, 2)
     dim = rows.shape[1]
     right = [chain.mean_over_rows(rows[:, i, j]) for i in range(dim) for j in range(dim)]
-    return _solve(chain, gamma**2, np.stack(right, axis=1))[0].reshape(-1, dim, dim)
+    return _solve(chain, gamma**2, np.stack(right, axis=1)).reshape(-1, dim, dim)
 
 
 def return_moments(chain: Chain, gamma: float) -> Moments:
     """Of one-dimensional returns; V = E[(r + γm' − m)² + γ²V'] cancels no digits."""
     check_gamma(gamma, chain)
     reward = chain.reward[:, 0]
-    mean, mean_error = _solve(chain, gamma, chain.mean_over_rows(reward)[:, None])
+    steps = expected_steps(chain, gamma)
+    squared = steps if gamma == 1 else expected_steps(chain, gamma**2)
+    right = chain.mean_over_rows(reward)[:, None]
+    mean = _solve(chain, gamma, right)
+    mean_error = _error(chain, gamma, right, mean) * steps
     backup = BellmanBackup(reward, gamma * ~chain.done)
     surprise = backup.returns(mean[chain.next_state, 0]) - mean[chain.state, 0]
     right = chain.mean_over_rows(surprise**2)[:, None]
-    variance, error = _solve(chain, gamma**2, right)
+    variance = _solve(chain, gamma**2, right)
     # The exact surprise differs by at most twice the error of the means.
     largest = float(np.abs(surprise).max(initial=0.0))
-    steps = expected_steps(chain, gamma**2)
-    error += 4 * mean_error * (largest + mean_error) * steps
-    return Moments(mean[:, 0], np.maximum(variance[:, 0], 0.0), mean_error, error)
+    error = _error(chain, gamma**2, right, variance) + 4 * mean_error * (largest + mean_error)
+    return Moments(mean[:, 0], np.maximum(variance[:, 0], 0.0), mean_error, error * squared, steps)
 
 
 def _solve(
@@ -72,21 +77,29 @@ def _solve(
     factor: float,
     right: Float[np.ndarray, "states n"],
     guess: Float[np.ndarray, " states"] | None = None,
-) -> tuple[Float[np.ndarray, "states n"], float]:
-    """x = right + factor·P x, and a bound on the error of every entry from the residual."""
-    going_on = chain.going_on()
-    system = scipy.sparse.csc_array(scipy.sparse.eye_array(chain.n_states) - factor * going_on)
+) -> Float[np.ndarray, "states n"]:
+    """x = right + factor·P x."""
+    system = scipy.sparse.csc_array(
+        scipy.sparse.eye_array(chain.n_states) - factor * chain.going_on()
+    )
     if chain.n_states <= DIRECT:
-        solution = np.asarray(spsolve(system, right)).reshape(right.shape)
-    else:
-        columns = [_iterate(system, column, guess) for column in right.T]
-        solution = np.stack(columns, axis=1)
+        return np.asarray(spsolve(system, right)).reshape(right.shape)
+    return np.stack([_iterate(system, column, guess) for column in right.T], axis=1)
+
+
+def _error(
+    chain: Chain,
+    factor: float,
+    right: Float[np.ndarray, "states n"],
+    solution: Float[np.ndarray, "states n"],
+) -> float:
+    """The residual: with the expected number of steps it bounds the error of every entry."""
+    going_on = chain.going_on()
     residual = np.abs(right + factor * (going_on @ solution) - solution).max(initial=0.0)
     # The residual is itself rounded: by so much for each row of a state.
     size = np.abs(right).max(initial=0.0) + 2 * np.abs(solution).max(initial=0.0)
     most = np.diff(going_on.indptr).max(initial=0)
-    residual += (most + 4) * np.finfo(float).eps * size
-    return solution, float(residual * expected_steps(chain, factor))
+    return float(residual + (most + 4) * np.finfo(float).eps * size)
 
 
 def _iterate(
