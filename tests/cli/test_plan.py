@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from bellman_diffusion.cli.main import app
 from bellman_diffusion.errors import BellmanError
+from bellman_diffusion.planning import Planner
 
 runner = CliRunner()
 
@@ -51,6 +52,21 @@ def test_the_time_limit_ends_the_episode_where_that_is_asked_for(tmp_path):
     assert json.loads(result.stdout.splitlines()[-1])["starts"][0]["mean"] == pytest.approx(
         0.520, abs=5e-4
     )
+
+
+def test_a_learned_plan_sees_the_time_limit_too(tmp_path):
+    """FrozenLake's 100 steps: the mean is 0.520, not the endless game's 0.542; four seconds a run."""
+    arguments = "FrozenLake-v1 --time-limit end --samples 30000 --max-iter 1500 --n-basis 33 --json"
+    out = tmp_path / "run"
+    result = run(*arguments.split(), "--out", str(out))
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout.splitlines()[-1])
+    assert figures["starts"][0]["mean"] == pytest.approx(0.520, abs=0.05)
+    planner = Planner.load(out / "planner.bellman")
+    # With one step left only the goal's neighbour can still win.
+    late = planner.distribution([0, 14], [99, 99]).mean()
+    assert float(late[0]) < 0.1
+    assert float(late[0]) < float(late[1])
 
 
 def test_an_objective_writes_its_policy(tmp_path):

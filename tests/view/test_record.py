@@ -272,3 +272,25 @@ def test_what_is_beyond_the_steps_shown_counts_as_followed():
     record = episode_to_json(made_episode(n_steps=4))
     assert record["length"] == 7
     assert record["followed"][3] == pytest.approx(1 + 0.9 + 0.81 + 0.729)
+
+
+def test_a_policy_over_state_and_stock_is_played_with_what_it_still_needs(tmp_path):
+    """WindyCliff: the stock takes up every reward, and the returns are those of pairs."""
+    planner = plan(
+        PlanSettings(
+            "bellman/WindyCliff-v0", objective="cvar:0.1", gamma=0.95, accuracy=0.01, episodes=0
+        )
+    )
+    planner.save(tmp_path / "planner.bellman")
+    with pytest.raises(InvalidInputError, match="must stand beside the planner"):
+        record_run(tmp_path)
+    planner.stock_policy.save(tmp_path / "policy.npz")
+    (part,) = record_run(tmp_path, steps=20)
+    policy = planner.stock_policy
+    needed = part["needed"]
+    assert len(needed) == part["n_steps"]
+    assert needed[0] == pytest.approx(policy.level, abs=1e-4)
+    for now, later, reward in zip(needed, needed[1:], part["reward"], strict=False):
+        assert later == pytest.approx((now - reward) / 0.95, abs=policy.width)
+    assert part["only_policy"]
+    assert "cvar:0.1" in part["note"]

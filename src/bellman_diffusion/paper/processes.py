@@ -72,7 +72,7 @@ PROCESSES = {
     "dice": Process(solitaire_dice, 0.9, (0,), learned=True),
     "Bernoulli": Process(bernoulli, 0.5, (0,), learned=True),
     "chain": Process(discrete_chain, 0.95, (1, 5, 10, 18), learned=True),
-    "FrozenLake-v1": Process(partial(_table, "FrozenLake-v1"), 0.99, (0,), learned=True),
+    "FrozenLake-v1": Process(partial(_table, "FrozenLake-v1"), 0.99, (0,)),
     "FrozenLake8x8-v1": Process(partial(_table, "FrozenLake8x8-v1"), 0.99, (0,)),
     "CliffWalking-v1": Process(partial(_table, "CliffWalking-v1", 0.1), 0.99, (36,)),
     "Taxi-v3": Process(partial(_table, "Taxi-v3", 0.1), 0.99, (314,)),

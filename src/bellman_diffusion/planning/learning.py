@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,8 +12,10 @@ from jaxtyping import Array
 
 from bellman_diffusion.fields.networks import silu
 from bellman_diffusion.planning.transitions import Transitions, partial_returns
+from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.models import (
     Bootstrap,
+    HeadModel,
     LearnedReturns,
     ModelSettings,
     Normalisation,
@@ -93,11 +95,15 @@ def learn(
         settings.learning_rate, ema_decay=1 - 1 / settings.target_memory, adam_b2=0.999
     )
     action = jnp.zeros((), jnp.int32)
+    # The states of a small table are fewer than a batch's rows: each is computed once.
+    few = isinstance(model, HeadModel) and 0 < encoder.n_discrete <= settings.batch_size
 
     def loss(network, target_network, key, data: Transition, n_rows):
         pick, rest = jax.random.split(key)
         index = jax.random.randint(pick, (settings.batch_size,), 0, n_rows)
         batch = Transition(*(a[index] for a in data))
+        if few:
+            return _loss_of_states(model, network, target_network, normalisation, batch), {}
         ahead = batched_outputs(model, target_network, normalisation, batch.next_observation)
 
         def one(step, next_outputs, key):
@@ -121,6 +127,22 @@ def learn(
     )
     trained = eqx.combine(state.average, network)
     return Learned(LearnedReturns(model, trained, normalisation), figures["loss"])
+
+
+def _loss_of_states(
+    model: Any, network: Any, target_network: Any, normalisation: Normalisation, batch: Transition
+) -> Array:
+    """The mean loss of a batch, from the outputs of every state of a table."""
+    states = jnp.arange(normalisation.scaler.encoder.n_discrete, dtype=jnp.float32)[:, None]
+    raw = jax.vmap(lambda o: model.raw(network, normalisation, o)[0])(states)
+    outputs = batched_outputs(model, target_network, normalisation, states)[:, 0]
+    now, later = (o[:, 0].astype(jnp.int32) for o in (batch.observation, batch.next_observation))
+
+    def one(raw, next_outputs, reward, discount):
+        backup = BellmanBackup(reward, discount)
+        return model.discrepancy(raw, next_outputs, backup, normalisation.support)
+
+    return jnp.mean(jax.vmap(one)(raw[now], outputs[later], batch.reward, batch.discount))
 
 
 def find_support(

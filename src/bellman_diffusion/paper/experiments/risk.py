@@ -189,8 +189,8 @@ def _policies(mdp: FiniteMDP, problem: Problem, options: RiskOptions) -> Iterato
     """All deterministic ones; else changes of the mean-optimal one, deterministic and stochastic."""
     available = mdp.available()
     if problem.all_policies:
-        # States that end the episode at once have nothing to choose.
-        moving = np.unique(mdp.state[~mdp.done])
+        # States that end the episode at once and pay nothing have nothing to choose.
+        moving = np.unique(mdp.state[~mdp.done | (mdp.reward[:, 0] != 0)])
         for choice in product(range(mdp.n_actions), repeat=len(moving)):
             actions = np.zeros(mdp.n_states, int)
             actions[moving] = choice
