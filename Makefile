@@ -57,6 +57,8 @@ reproduce: $(STAMP)
 	rm -rf results/all.json results/*/cells
 	$(BIN)/bellman reproduce all --out results
 	$(BIN)/bellman reproduce usefulness --seed 1100 --seeds 10 --out results/usefulness
+	$(BIN)/bellman reproduce accuracy --seed 70 --seeds 3 --out results/accuracy
+	$(BIN)/bellman reproduce risk --seed 80 --out results/risk
 	$(BIN)/bellman reproduce planning --seed 30 --seeds 5 --out results/planning
 	$(BIN)/bellman reproduce treasure --out results/treasure
 	$(BIN)/bellman reproduce agents --seed 4200 --seeds 5 --out results/agents

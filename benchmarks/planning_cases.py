@@ -61,9 +61,20 @@ def lake(board: np.ndarray) -> Rows:
 
 
 def random_board(size: int, seed: int = 0) -> np.ndarray:
-    """Holes with probability 0.2; start and goal in opposite corners."""
+    """Holes with probability 0.2; start and goal in opposite corners.
+
+    Far from the goal a return is next to nothing: most states of a large board are easy.
+    """
     board = np.where(np.random.default_rng(seed).uniform(size=(size, size)) < 0.2, "H", "F")
     board[0, 0], board[-1, -1] = "S", "G"
+    return board
+
+
+def board_of_goals(size: int, seed: int = 0) -> np.ndarray:
+    """A hole in a hundred places, a goal in four hundred: the return of every state is uncertain."""
+    u = np.random.default_rng(seed).uniform(size=(size, size))
+    board = np.where(u < 0.01, "H", np.where(u > 1 - 0.0025, "G", "F"))
+    board[0, 0] = "S"
     return board
 
 

@@ -2,6 +2,7 @@
 
 planning_ours.py lake SIZE accuracy SHARE   a lake of SIZE × SIZE, to this share of the range
 planning_ours.py lake SIZE cells N          the same on a grid of N cells
+planning_ours.py goals SIZE cells N         a board with many goals
 planning_ours.py normal SHARE               a chain with normal rewards
 planning_ours.py storm SHARE                a chain with integer rewards; brackets for Storm's answers
 planning_ours.py means                      the means of an optimal policy, for mdpsolver
@@ -103,10 +104,10 @@ def measured(chain: Chain, gamma: float, **options: Any) -> tuple[Certified, dic
     }
 
 
-def lake(size: int, kind: str, value: float) -> dict:
+def lake(size: int, kind: str, value: float, board: Any = cases.random_board) -> dict:
     """The optimal policy of a random lake, and its return distributions."""
     check_lake()
-    mdp = model(cases.lake(cases.random_board(size)))
+    mdp = model(cases.lake(board(size)))
     built = peak_gb()
     clock = Clock()
     chain = mdp.under(optimal_policy(mdp, LAKE_GAMMA))
@@ -150,8 +151,9 @@ def main() -> None:
     job, *arguments = sys.argv[1:]
     load = os.getloadavg()[0]
     compile_updates()
-    if job == "lake":
-        result = lake(int(arguments[0]), arguments[1], float(arguments[2]))
+    if job in ("lake", "goals"):
+        board = cases.random_board if job == "lake" else cases.board_of_goals
+        result = lake(int(arguments[0]), arguments[1], float(arguments[2]), board)
     elif job == "means":
         result = means()
     else:

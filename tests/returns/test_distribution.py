@@ -223,3 +223,15 @@ def test_joint_law_agrees_with_scipy():
     assert np.allclose(marginal.mass, weights[order], atol=1e-6)
     assert np.allclose(marginal.mean(), draws[:, 1].mean(), atol=0.02)
     assert np.allclose(jnp.diagonal(distribution.correlation()), 1, atol=1e-4)
+
+
+def test_a_quantile_at_an_atom_is_the_atom():
+    """Bisection alone gives 1e-12 for 0."""
+    found = AtomicReturn(
+        jnp.asarray([[0.2, 0.3, 0.5], [0.0, 0.6, 0.4]]),
+        jnp.asarray([0.0, 0.1, 0.7]),
+        jnp.asarray(0.1),
+    )
+    assert found.quantile(0.05).tolist() == [0.0, pytest.approx(0.1)]
+    levels = found.quantile(np.array([0.1, 0.3, 0.9], np.float32))
+    assert np.asarray(levels).tolist() == np.float32([[0, 0.1, 0.7], [0.1, 0.1, 0.7]]).tolist()

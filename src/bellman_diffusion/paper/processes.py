@@ -75,5 +75,5 @@ PROCESSES = {
     "FrozenLake-v1": Process(partial(_table, "FrozenLake-v1"), 0.99, (0,)),
     "FrozenLake8x8-v1": Process(partial(_table, "FrozenLake8x8-v1"), 0.99, (0,)),
     "CliffWalking-v1": Process(partial(_table, "CliffWalking-v1", 0.1), 0.99, (36,)),
-    "Taxi-v3": Process(partial(_table, "Taxi-v3", 0.1), 0.99, (314,)),
+    "Taxi-v4": Process(partial(_table, "Taxi-v4", 0.1), 0.99, (314,)),
 }

@@ -97,6 +97,15 @@ class AtomicReturn(ReturnDistribution):
         """The mass of the atoms below x."""
         return self._cdf(jnp.asarray(x, jnp.float32)[None], -self._tolerance())[..., 0]
 
+    def quantile(self, q: Points | float) -> Float[Array, "..."]:
+        """The least x with P(return ≤ x) ≥ q: an atom where there is one within rounding."""
+        # Without the certificate, whose numbers would be part of a compiled program.
+        bare = AtomicReturn(self.mass, self.atoms, self.sigma, self.half_width)
+        found = ReturnDistribution.quantile(bare, q)
+        levels = found if jnp.ndim(q) else found[..., None]
+        snapped = _nearest_atom(levels, self.atoms, self._half(), self._tolerance())
+        return snapped if jnp.ndim(q) else snapped[..., 0]
+
     def mean(self) -> Float[Array, "..."]:
         """Σ m_k x_k."""
         return _moments(self.mass, self.atoms, self._half())[0]
@@ -158,6 +167,16 @@ def _moments(mass: Array, atoms: Array, half: Array) -> tuple[Array, Array]:
 def _size(atoms: Array, half: Array) -> Array:
     """The larger of the range and the largest return."""
     return jnp.maximum((atoms + half).max() - (atoms - half).min(), jnp.abs(atoms).max())
+
+
+@jax.jit
+def _nearest_atom(x: Array, atoms: Array, half: Array, tolerance: Array) -> Array:
+    """Each x, or the atom without a width that it differs from by less than the tolerance."""
+    atoms, half = atoms[..., None, :], half[..., None, :]
+    apart = jnp.where(half > 0, jnp.inf, jnp.abs(x[..., None] - atoms))
+    which = jnp.argmin(apart, axis=-1, keepdims=True)
+    nearest = jnp.take_along_axis(jnp.broadcast_to(atoms, apart.shape), which, axis=-1)[..., 0]
+    return jnp.where(apart.min(axis=-1) <= tolerance, nearest, x)
 
 
 # In the functions of x, points come between the batch and the atoms.

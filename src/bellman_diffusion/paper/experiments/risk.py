@@ -43,7 +43,7 @@ class Problem(NamedTuple):
 
 PROBLEMS = {
     "windy cliff": Problem(lambda: finite_mdp(make_env(WINDY_CLIFF)), 0.95),
-    "FrozenLake 8×8": Problem(lambda: finite_mdp(make_env("FrozenLake8x8-v1")), 0.95),
+    "FrozenLake 8×8": Problem(lambda: finite_mdp(make_env("FrozenLake8x8-v1")), 0.99),
     "inventory": Problem(inventory, 0.9, all_policies=True),
     "betting": Problem(betting, 1.0, all_policies=True),
 }
@@ -115,7 +115,8 @@ def run(options: RiskOptions, work: Workplace) -> RiskSummary:
 
 def _cell(cells: Path, name: str, options: RiskOptions) -> RiskRow:
     path = cells / f"{name.replace(' ', '-')}.json"
-    return load_or_run(path, asdict(options), RiskRow, partial(_solve, name, options))
+    case = asdict(options) | {"gamma": PROBLEMS[name].gamma}
+    return load_or_run(path, case, RiskRow, partial(_solve, name, options))
 
 
 def _solve(name: str, options: RiskOptions) -> RiskRow:
@@ -232,6 +233,7 @@ def _draw(path: Path, rows: list[RiskRow]) -> None:
         low = min(others[near, 0].min(), ours[:, 0].min())
         room = 0.05 * (ours[:, 0].max() - low)
         axes.set_xlim(low - room, ours[:, 0].max() + room)
+        axes.locator_params(axis="x", nbins=6)
         axes.grid(visible=True, alpha=0.3)
     figure.axes[0].legend(fontsize=8)
     save_figure(figure, path)
@@ -265,7 +267,8 @@ def sections(summary: RiskSummary, figures: Path) -> list[Section]:
 
 
 def _shown(interval: tuple[float, float]) -> str:
-    return f"[{interval[0]:.4f}, {interval[1]:.4f}]"
+    # Adding 0 makes 0 of −0.
+    return f"[{interval[0] + 0.0:.4f}, {interval[1] + 0.0:.4f}]"
 
 
 EXPERIMENT = Experiment(
