@@ -36,8 +36,9 @@ ACCURACY = 1e-3
 _TRUTH = 2e-4
 OURS, C51, QUANTILES, PAPER = "ours", "C51", "quantiles", "the paper"
 _MODES = {OURS: "cells", C51: "c51", QUANTILES: "quantile", PAPER: "paper"}
-# A quantile loss has a term for every pair of quantiles.
-_BATCH_SIZE = {QUANTILES: 128}
+# Learned quantiles are left out: their loss has a term for every pair of 101, and on the dice W1 is
+# still 0.74 after 10,000 steps and five minutes.
+LEARNED = (OURS, C51, PAPER)
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ def run(options: AccuracyOptions, work: Workplace) -> AccuracySummary:
         certified += _certified(name, process, chain, truth)
     keys = [
         (name, mode, seed)
+        for mode in LEARNED
         for name, process in PROCESSES.items()
-        for mode in _MODES
         for seed in options.all_seeds
         if process.learned
     ]
@@ -115,7 +116,7 @@ def run(options: AccuracyOptions, work: Workplace) -> AccuracySummary:
     learned = [
         _mean_of_seeds([found[name, mode, seed][i] for seed in options.all_seeds])
         for name, process in PROCESSES.items()
-        for mode in _MODES
+        for mode in LEARNED
         for i in range(len(process.states))
         if process.learned
     ]
@@ -288,9 +289,9 @@ def _draw(path: Path, summary: AccuracySummary) -> None:
     left.legend()
     names = [f"{r.process} {r.state}" for r in summary.learned if r.method == OURS]
     places = np.arange(len(names))
-    for i, method in enumerate(_MODES):
+    for i, method in enumerate(LEARNED):
         values = [r.w1 for r in summary.learned if r.method == method]
-        right.plot(places + 0.12 * (i - 1.5), values, "o", label=method)
+        right.plot(places + 0.12 * (i - 1), values, "o", label=method)
     known = [PUBLISHED.get(r.process, {}).get(r.state) for r in summary.learned if r.method == OURS]
     for i, name in enumerate(("PCBF (published)", "Value Flows (published)")):
         values = [np.nan if pair is None else pair[i] for pair in known]
@@ -355,7 +356,7 @@ def _learned_section(summary: AccuracySummary, figures: Path) -> Section:
         f"W1 of distributions that a network with {LEARNED_SIZE} outputs learned from "
         f"{summary.n_transitions:,} one-step transitions; means over {len(summary.seeds)} seeds. Ours are "
         "the cells of exact planning as a network's outputs (`--mode cells`): a probability and a mean for "
-        "each of 50. Quantiles learn from smaller batches, for their loss has a term for every pair. "
+        "each of 50. "
         f"Ours over C51: {geometric_mean(ratios):.2f} in the geometric mean, {max(ratios):.2f} at worst. "
         "Beside them the figures that the authors of PCBF and Value Flows publish for their models."
     )
@@ -365,8 +366,8 @@ def _learned_section(summary: AccuracySummary, figures: Path) -> Section:
         others = PUBLISHED.get(name, {}).get(s)
         shown = ("", "") if others is None else tuple(f"{x:.3f}" for x in others)
         took = f"{own[OURS].seconds:.0f} s"
-        rows.append((name, str(s), *(_shown(own[m]) for m in _MODES), *shown, took))
-    header = ("process", "state", *_MODES, "PCBF", "Value Flows", "time of ours")
+        rows.append((name, str(s), *(_shown(own[m]) for m in LEARNED), *shown, took))
+    header = ("process", "state", *LEARNED, "PCBF", "Value Flows", "time of ours")
     picture = Picture(
         figures / "accuracy.png",
         "Left: W1 over C51's with exact updates. Right: W1 of learned distributions.",
