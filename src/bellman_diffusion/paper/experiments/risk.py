@@ -43,7 +43,7 @@ class Problem(NamedTuple):
 
 PROBLEMS = {
     "windy cliff": Problem(lambda: finite_mdp(make_env(WINDY_CLIFF)), 0.95),
-    "FrozenLake 8×8": Problem(lambda: finite_mdp(make_env("FrozenLake8x8-v1")), 0.99),
+    "FrozenLake 8×8": Problem(lambda: finite_mdp(make_env("FrozenLake8x8-v1")), 0.95),
     "inventory": Problem(inventory, 0.9, all_policies=True),
     "betting": Problem(betting, 1.0, all_policies=True),
 }
@@ -231,7 +231,8 @@ def _draw(path: Path, rows: list[RiskRow]) -> None:
         # Hopeless policies would squeeze the rest.
         near = others[:, 0] >= np.quantile(others[:, 0], 0.4)
         low = min(others[near, 0].min(), ours[:, 0].min())
-        room = 0.05 * (ours[:, 0].max() - low)
+        # Where every CVaR is the same, rounding is not worth a picture.
+        room = max(0.05 * (ours[:, 0].max() - low), 1e-3)
         axes.set_xlim(low - room, ours[:, 0].max() + room)
         axes.locator_params(axis="x", nbins=6)
         axes.grid(visible=True, alpha=0.3)
