@@ -68,8 +68,9 @@ class CramerBasis(GridModel):
 
     def target(self, next_weights: Weights, discount: Scalar, place: Weights) -> Weights:
         """The noise-preserving backup: a moved Gaussian keeps its σ; at an end all move to r."""
-        del discount
-        return self._moved(next_weights, place)
+        # There the next state's weights count by their sum alone, which is 1 but for rounding.
+        weights = jnp.where(discount == 0, jnp.eye(self.n_outputs)[0], next_weights)
+        return self._moved(weights, place)
 
     def discrepancy(
         self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support
