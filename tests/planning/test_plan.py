@@ -1,8 +1,5 @@
 """Planning from transitions: learning, supports, evaluation, whole plans."""
 
-import sys
-import types
-
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -12,26 +9,20 @@ import pytest
 from bellman_diffusion.errors import CheckpointError, InvalidInputError
 from bellman_diffusion.planning import Planner, PlanSettings, plan
 from bellman_diffusion.planning.evaluation import evaluate_against_returns
-from bellman_diffusion.planning.learning import LearnSettings, find_support, learn, overflow
+from bellman_diffusion.planning.from_samples import range_of_returns
+from bellman_diffusion.planning.learning import LearnSettings, learn
 from bellman_diffusion.planning.planner import state_distribution
-from bellman_diffusion.planning.policies import load_policy
-from bellman_diffusion.planning.transitions import (
-    Returns,
-    Transitions,
-    collect,
-    known_returns,
-    sample_chain,
-)
+from bellman_diffusion.planning.transitions import Returns, Transitions, known_returns, sample_chain
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.observations import ObservationEncoder, from_index, to_row
 from bellman_diffusion.training import NoProgress, RunFolder
 from tests.returns.chains import two_states
 
 TWO_STATES = ObservationEncoder((1,), 2)
-SMALL = LearnSettings(gamma=0.9, n_basis=11, width=16, max_iter=500, batch_size=128)
+SMALL = LearnSettings(gamma=0.9, n_basis=33, width=16, max_iter=500, batch_size=128)
 
 
-@pytest.mark.parametrize("mode", ["default", "smoothed", "quantile"])
+@pytest.mark.parametrize("mode", ["default", "cramer", "smoothed", "quantile"])
 def test_learned_means_are_those_of_the_fixed_point(mode):
     """From sampled transitions, the two-state chain's means are right within 0.1."""
     transitions = sample_chain(two_states(), 20_000, seed=0)
@@ -45,6 +36,24 @@ def test_learned_means_are_those_of_the_fixed_point(mode):
     assert np.allclose(means, [m0, 0.8 + 0.54 * m0], atol=0.1)
 
 
+def test_transitions_of_a_small_table_are_counted():
+    """Their order is nothing to learn from, and how often each occurs is all there is."""
+    found = sample_chain(two_states(), 20_000, seed=0)
+    mixed = Transitions(*(a[np.random.default_rng(0).permutation(len(found))] for a in found))
+    # The ends of episodes alone, nine of ten times: state 1 ends more often than it did.
+    ends = np.flatnonzero(found.terminated > 0)
+    more = Transitions(*(np.concatenate([a, *[a[ends]] * 9]) for a in found))
+
+    def means(transitions):
+        returns = learn(transitions, TWO_STATES, (0.0, 8.0), SMALL, seed=0).returns
+        return np.asarray(state_distribution(returns, jnp.arange(2.0)[:, None]).mean())
+
+    assert np.array_equal(means(found), means(mixed))
+    share = 10 * len(ends) / (10 * len(ends) + np.sum(found.observation == 1) - len(ends))
+    m0 = (1 + 0.9 * 2 * share) / (1 - 0.81 * (1 - share))
+    assert np.allclose(means(more), [m0, 2 * share + 0.9 * (1 - share) * m0], atol=0.05)
+
+
 def test_sampled_transitions_have_the_chains_frequencies():
     transitions = sample_chain(two_states(), 40_000, seed=0)
     from_1 = transitions.observation[:, 0] == 1
@@ -53,13 +62,26 @@ def test_sampled_transitions_have_the_chains_frequencies():
     assert np.all(transitions.reward[~from_1] == 1)
 
 
-def test_support_is_widened_until_nothing_is_cut_off():
-    transitions = sample_chain(two_states(), 5000, seed=0)
-    narrow = learn(transitions, TWO_STATES, (0.0, 1.0), SMALL, seed=0).returns
-    assert float(overflow(narrow, transitions, 0.9, 0)[1]) > 0.05
-    low, high = find_support(transitions, TWO_STATES, SMALL, seed=0)
-    assert low == 0
-    assert high >= 4
+def test_the_range_of_returns_has_room_for_what_comes_after_a_truncation():
+    """Ten rewards of 1 and a cut at γ = 0.9: the return is between 6.5 and 10."""
+    rows = np.zeros((10, 1), np.float32)
+    ended = np.eye(10, dtype=np.float32)[9]
+    ones, never = np.ones(10, np.float32), np.zeros(10, np.float32)
+    low, high = range_of_returns(Transitions(rows, ones, rows, never, ended), 0.9)
+    assert low <= 6.5
+    assert high == pytest.approx(10.0)
+    # Single rows are no episodes: only the rewards bound what comes after them.
+    assert range_of_returns(Transitions(rows, ones, rows, never, ones), 0.9) == (
+        0.0,
+        pytest.approx(10),
+    )
+    # At an end nothing comes after.
+    low, high = range_of_returns(Transitions(rows, ones, rows, ended, ended), 0.9)
+    seen = (1 - 0.9**10) / 0.1
+    assert 0 <= low < 1
+    assert seen < high < 1.1 * seen
+    with pytest.raises(InvalidInputError, match="gamma is 1"):
+        range_of_returns(Transitions(rows, ones, rows, never, ended), 1.0)
 
 
 def test_truncated_rows_are_not_known_returns_and_ends_are():
@@ -75,15 +97,6 @@ def test_truncated_rows_are_not_known_returns_and_ends_are():
     assert known.observation[:, 0].tolist() == [0, 1, 2]
     assert known.value.tolist() == [1.75, 1.5, 1.0]
     assert known.starts.tolist() == [True, False, False]
-
-
-def test_collecting_bootstraps_truncation_and_checks_actions():
-    env = gym.make("CartPole-v1", max_episode_steps=5)
-    transitions = collect(env, lambda _: 0, 40, seed=0)
-    assert transitions.ended.sum() == 8
-    assert transitions.terminated.sum() == 0
-    with pytest.raises(InvalidInputError, match="not an action"):
-        collect(env, lambda _: 7, 3, seed=0)
 
 
 def test_observations_of_discrete_and_tuple_spaces_are_indices():
@@ -104,7 +117,9 @@ def test_true_laws_are_judged_calibrated():
     distributions = AtomicReturn(*(jnp.asarray(a, jnp.float32) for a in arrays))
     value = np.asarray(distributions.sample(jax.random.key(0), 1)[:, 0], float)
     rows = np.zeros((10_000, 1), np.float32)
-    figures = evaluate_against_returns(distributions, Returns(rows, value, np.ones(10_000, bool)))
+    figures = evaluate_against_returns(
+        distributions, Returns(rows, value, np.ones(10_000, bool), np.zeros(10_000))
+    )
     assert figures.coverage_90 == pytest.approx(0.9, abs=0.01)
     assert figures.pit_distance < 0.01
     assert figures.mean_error_start < 0.02
@@ -135,7 +150,7 @@ class StopAfter(NoProgress):
 
 def test_a_stopped_plan_goes_on_to_the_same_result(tmp_path):
     settings = PlanSettings(
-        "FrozenLake-v1", n_basis=11, samples=2000, max_iter=1000, support=(0.0, 1.0)
+        "FrozenLake-v1", mode="cells", n_basis=12, samples=2000, max_iter=1000, support=(0.0, 1.0)
     )
     whole = plan(settings, run=RunFolder(tmp_path / "whole", {}))
     with pytest.raises(KeyboardInterrupt):
@@ -181,36 +196,6 @@ def test_a_support_that_cuts_off_mass_is_warned_of():
     )
     with pytest.warns(RuntimeWarning, match="cuts off returns above"):
         plan(settings, policy=lambda o: int(o[2] > 0))
-
-
-def test_a_stable_baselines_policy_is_used_when_that_package_is_there(tmp_path, monkeypatch):
-    """With a stand-in for the package: the first algorithm that can load the file is taken."""
-
-    class Foreign:
-        @staticmethod
-        def load(path, device):
-            raise ValueError("other networks")
-
-    class Fitting:
-        @staticmethod
-        def load(path, device):
-            return Fitting()
-
-        def predict(self, observation, deterministic):
-            return np.array(1), None
-
-    path = tmp_path / "policy.zip"
-    path.write_bytes(b"zip")
-    env = gym.make("CartPole-v1")
-    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
-    with pytest.raises(InvalidInputError, match="pip install stable-baselines3"):
-        load_policy(str(path), env)
-    package = types.SimpleNamespace(PPO=Foreign, DQN=Fitting)
-    monkeypatch.setitem(sys.modules, "stable_baselines3", package)
-    assert load_policy(str(path), env)(np.zeros(4)) == 1
-    package.DQN = Foreign
-    with pytest.raises(InvalidInputError, match="can load"):
-        load_policy(str(path), env)
 
 
 def test_an_exact_plan_warns_of_a_support_that_cuts_off_returns():

@@ -13,7 +13,7 @@ from bellman_diffusion.returns.support import Support
 
 ENCODER = ObservationEncoder((2,))
 SUPPORT = Support.fixed(0.0, 10.0)
-MODEL = make_model("cells", ENCODER, 1, ModelSettings(n_outputs=22))
+MODEL = make_model("cells", ENCODER, 1, ModelSettings(n_outputs=33))
 N = 11
 
 
@@ -22,25 +22,28 @@ def outputs(seed=0):
     mass = rng.dirichlet(np.ones(N))
     mean = rng.uniform(-0.5, 0.5, N)
     mean[0], mean[-1] = abs(mean[0]), -abs(mean[-1])
-    return jnp.asarray(np.concatenate([mass, mean]), jnp.float32)
+    variance = rng.uniform(0, 0.25, N)
+    return jnp.asarray(np.concatenate([mass, mean, variance]), jnp.float32)
 
 
-def test_a_target_keeps_mass_and_mean():
+def test_a_target_keeps_mass_mean_and_variance():
     """As long as nothing leaves the support: X = 0.5 + 0.9 X', cells of width 1."""
     x = outputs()
-    mass, mean = (np.asarray(a, float) for a in jnp.split(x, 2))
-    place = np.arange(N) + mean
-    moved = 0.5 + 0.9 * place
+    mass, mean, variance = (np.asarray(a, float) for a in jnp.split(x, 3))
+    moved = 0.5 + 0.9 * (np.arange(N) + mean)
     target = [np.asarray(a, float) for a in MODEL.backed_up(x, BellmanBackup(0.5, 0.9), SUPPORT)]
     node = np.arange(N)
     assert target[0].sum() == pytest.approx(1, abs=1e-6)
     assert (target[0] * node + target[1]).sum() == pytest.approx(mass @ moved, abs=1e-5)
+    square = (target[0] * node**2 + 2 * node * target[1] + target[2]).sum()
+    assert square == pytest.approx(mass @ (moved**2 + 0.81 * variance), abs=1e-4)
 
 
 def test_at_an_end_all_is_the_reward():
-    mass, first = MODEL.backed_up(outputs(), BellmanBackup(3.2, 0.0), SUPPORT)
+    mass, first, second = MODEL.backed_up(outputs(), BellmanBackup(3.2, 0.0), SUPPORT)
     np.testing.assert_allclose(mass, np.eye(N)[3], atol=1e-6)
     np.testing.assert_allclose(first, 0.2 * np.eye(N)[3], atol=1e-5)
+    np.testing.assert_allclose(second, 0.04 * np.eye(N)[3], atol=1e-5)
 
 
 def test_the_loss_is_least_at_the_mixture_of_the_targets():
@@ -50,24 +53,27 @@ def test_the_loss_is_least_at_the_mixture_of_the_targets():
         (0.7, BellmanBackup(0.2, 0.8), outputs(2)),
     ]
     parts = [[p * a for a in MODEL.backed_up(x, b, SUPPORT)] for p, b, x in backups]
-    mass, first = (sum(a) for a in zip(*parts, strict=True))
-    best = jnp.concatenate([jnp.log(mass), first / mass])
+    mass, first, second = (sum(a) for a in zip(*parts, strict=True))
+    mean = first / mass
+    best = jnp.concatenate([jnp.log(mass), mean, second / mass - mean**2])
 
     def loss(raw):
         return sum(p * MODEL.discrepancy(raw, x, b, SUPPORT) for p, b, x in backups)
 
     np.testing.assert_allclose(jax.grad(loss)(best), 0, atol=2e-6)
-    for i in (2, N + 3):
+    for i in (2, N + 3, 2 * N + 4):
         assert loss(best.at[i].add(0.1)) > loss(best)
 
 
 def test_a_certain_return_stays_certain():
     """Fifty updates of one return: C51 would spread it over its neighbours."""
-    x = jnp.concatenate([jnp.eye(N)[5], jnp.zeros(N)])
+    x = jnp.concatenate([jnp.eye(N)[5], jnp.zeros(2 * N)])
     value = 5.0
     for _ in range(50):
-        mass, first = MODEL.backed_up(x, BellmanBackup(0.63, 0.9), SUPPORT)
-        x = jnp.concatenate([mass, jnp.where(mass > 0, first / jnp.where(mass > 0, mass, 1), 0)])
+        mass, first, second = MODEL.backed_up(x, BellmanBackup(0.63, 0.9), SUPPORT)
+        held = jnp.where(mass > 0, mass, 1)
+        mean = first / held
+        x = jnp.concatenate([mass, mean, jnp.maximum(second / held - mean**2, 0)])
         value = 0.63 + 0.9 * value
     normalisation = Normalisation(ObservationScaler.identity(ENCODER), SUPPORT)
     found = MODEL.distribution(x[None], normalisation)
@@ -78,7 +84,7 @@ def test_a_certain_return_stays_certain():
 def test_distributions_lie_in_the_support_and_have_ordered_figures():
     """Whatever the weights of the network are."""
     normalisation = Normalisation(ObservationScaler.identity(ENCODER), SUPPORT)
-    raw = 5 * jax.random.normal(jax.random.key(0), (40, 1, 2 * N))
+    raw = 5 * jax.random.normal(jax.random.key(0), (40, 1, 3 * N))
     found = MODEL.distribution(jax.vmap(MODEL.head)(raw), normalisation)[:, 0]
     assert float(found.low) >= -1e-5
     assert float(found.high) <= 10 + 1e-5

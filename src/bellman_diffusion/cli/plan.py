@@ -21,8 +21,9 @@ from bellman_diffusion.planning.plan import plan as make_plan
 from bellman_diffusion.planning.planner import PLANNER_FILE, POLICY_FILE, Planner
 from bellman_diffusion.render.plan_page import (
     accuracy_table,
+    episode_risk,
+    plan_table,
     risk_figures,
-    risk_table,
     warnings_of,
     write_plan_report,
 )
@@ -76,12 +77,27 @@ TimeLimit = Annotated[
 Check = Annotated[
     bool, typer.Option("--check", help="Compare with an independent computation (slow).")
 ]
+Stochastic = Annotated[
+    bool,
+    typer.Option(
+        "--stochastic/--deterministic",
+        help="Sample from the policy's distribution of actions, or take its mode.",
+    ),
+]
+Normalize = Annotated[
+    str | None,
+    typer.Option(help="The file of VecNormalize that a Stable-Baselines3 policy was trained with."),
+]
+Trace = Annotated[
+    float,
+    typer.Option(min=0, max=1, help="λ of the mixtures of n-step targets along sampled episodes."),
+]
 NBasis = Annotated[
     int | None,
     typer.Option(
         min=3,
-        help="Basis functions, atoms or, in exact planning, cells; by default 41, or what --accuracy "
-        "needs.",
+        help="Cells in exact planning, by default what --accuracy needs; with --samples the numbers "
+        "that the network gives (101), three a cell; atoms or basis functions of other modes (41).",
     ),
 ]
 Sigma = Annotated[
@@ -114,6 +130,9 @@ def plan(
     env_option: EnvOption = None,
     mode: Mode = "default",
     samples: Samples = None,
+    stochastic: Stochastic = False,
+    normalize: Normalize = None,
+    trace: Trace = PlanSettings.trace,
     exact: Exact = False,
     accuracy: Accuracy = PlanSettings.accuracy,
     memory: Annotated[float, typer.Option(min=0.01, help="GB that exact planning may use.")] = 4.0,
@@ -122,7 +141,9 @@ def plan(
     n_basis: NBasis = None,
     sigma: Sigma = None,
     support: Range = None,
-    max_iter: Annotated[int, typer.Option(min=1, help="Training steps with --samples.")] = 10_000,
+    max_iter: Annotated[
+        int, typer.Option(min=1, help="Training steps with --samples.")
+    ] = PlanSettings.max_iter,
     out: Out = None,
     load: Annotated[Path | None, typer.Option(help="Show a saved planner instead.")] = None,
     seed: Seed = 0,
@@ -161,6 +182,9 @@ def plan(
         support=support,
         samples=samples,
         max_iter=max_iter,
+        trace=trace,
+        stochastic=stochastic,
+        normalize=normalize,
         seed=seed,
         env_options=options,
     )
@@ -221,15 +245,17 @@ def _run(settings: PlanSettings, run: RunFolder, quiet: bool) -> Planner:
 def _show(planner: Planner, report: Path | None, quiet: bool, as_json: bool) -> None:
     risks = risk_figures(planner)
     title = f"Return of the {planner.header.policy} policy"
-    show(risk_table(risks, planner.figures.monte_carlo), title, quiet=quiet or as_json)
+    show(plan_table(planner, risks), title, quiet=quiet or as_json)
     for text in warnings_of(planner, risks):
         sys.stderr.write(f"bellman: warning: Monte Carlo disagrees. {text}\n")
     show(accuracy_table(planner.figures), "Accuracy", quiet=quiet or as_json)
     if as_json:
         described = msgspec.to_builtins(planner.header)
-        del described["figures"], described["starts"]
+        del described["figures"], described["starts"], described["start_rows"]
         shown = {"report": str(report)} if report else {}
+        episode = episode_risk(planner)
         starts = {"starts": msgspec.to_builtins(risks), "planner": described}
+        starts |= {} if episode is None else {"episode": msgspec.to_builtins(episode)}
         print_json(planner.figures.to_json() | starts | shown)
     elif report is not None and not quiet:
         typer.echo(f"Report: {report}")

@@ -114,7 +114,8 @@ def certified_distribution(
     filled = np.where(certificate.mass > 0, certificate.atoms, -np.inf)
     filled = np.maximum.accumulate(filled, axis=1)
     first_atom = np.min(np.where(certificate.mass > 0, certificate.atoms, np.inf), axis=1)
-    atoms = np.maximum(filled, first_atom[:, None])
+    # Rounding may have put an atom a hair beyond the possible returns.
+    atoms = np.clip(np.maximum(filled, first_atom[:, None]), low, high)
     arrays = (certificate.mass, atoms, width, half * (certificate.mass > 0))
     return AtomicReturn(*(jnp.asarray(a, jnp.float32) for a in arrays), certificate=certificate)
 

@@ -1,39 +1,57 @@
-"""Plans that are learned from transitions: of a table, or of episodes."""
+"""Plans that are learned from transitions: of a table, of episodes, or of a log."""
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
+import gymnasium as gym
 import jax.numpy as jnp
 import msgspec
+import numpy as np
 
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.planning.acting import ActingPolicy, PolicyFunction, acting
+from bellman_diffusion.planning.certify import certify
+from bellman_diffusion.planning.conformal import calibrate
+from bellman_diffusion.planning.counting import Counted, CountedReturns
 from bellman_diffusion.planning.evaluation import evaluate_against_returns, reference_returns
-from bellman_diffusion.planning.job import N_BASIS, Job, Shape, state_encoder
-from bellman_diffusion.planning.learning import (
-    NEGLIGIBLE_OVERFLOW,
-    LearnSettings,
-    find_support,
-    learn,
-    overflow,
-)
+from bellman_diffusion.planning.job import Job, Shape, state_encoder
+from bellman_diffusion.planning.learning import LearnSettings, learn
+from bellman_diffusion.planning.monte_carlo import MonteCarlo
 from bellman_diffusion.planning.planner import (
     PlanFigures,
+    PlannedReturns,
     Planner,
+    plain_observation,
     sigma_in_nodes,
     start_observations,
     state_distribution,
 )
-from bellman_diffusion.planning.policies import (
-    PolicyFunction,
-    load_policy,
-    tabular_policy,
-    with_random,
+from bellman_diffusion.planning.policies import tabular_policy
+from bellman_diffusion.planning.sampling import Report, Sampler
+from bellman_diffusion.planning.transitions import (
+    NEGLIGIBLE,
+    Returns,
+    Transitions,
+    known_returns,
+    partial_returns,
+    sample_chain,
 )
-from bellman_diffusion.planning.transitions import Transitions, collect, known_returns, sample_chain
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.mdp import FiniteMDP
-from bellman_diffusion.returns.models import LearnedReturns
-from bellman_diffusion.returns.observations import ObservationEncoder, timed_space
+from bellman_diffusion.returns.observations import ObservationEncoder, finite_shape, timed_space
+
+# Held-out episodes have this share of the transitions, but at least so many episodes.
+_HELD_OUT, _LEAST_EPISODES = 0.25, 40
+_LONGEST = 5000
+# A return is bounded by what was seen of it where at most this share of it was not.
+_HALF = 0.5
+# The rest of a return is at most a half: after so many steps the range has settled.
+_EXTENSIONS = 20
+# Enough cells to find the range of a counted chain's returns.
+_COARSE = 34
+# Starts that are kept with the planner.
+_N_STARTS = 256
 
 
 def plan_from_table(job: Job, mdp: FiniteMDP) -> Planner:
@@ -46,57 +64,176 @@ def plan_from_table(job: Job, mdp: FiniteMDP) -> Planner:
     return job.compare(returns, shape, figures, mdp, chain, reference_returns(chain, s.gamma))
 
 
-def plan_from_episodes(job: Job, policy: PolicyFunction | None) -> Planner:
+def plan_from_episodes(job: Job, policy: PolicyFunction | ActingPolicy | None) -> Planner:
     """From episodes of an environment, evaluated against the returns of other episodes."""
     s, env = job.settings, job.env
     if env is None:
         raise InvalidInputError(f"{s.env_id} is a model: its policy is a name or a .npy table")
     if s.samples is None:
         raise InvalidInputError("a policy given as a function needs samples: how many transitions?")
-    if policy is None:
-        act = load_policy(s.policy, env, s.seed, s.epsilon)
+    if not isinstance(policy, ActingPolicy):
+        policy = acting(
+            policy or s.policy, env, s.seed, s.epsilon,
+            stochastic=s.stochastic, normalize=s.normalize,
+        )  # fmt: skip
+    # Counted states need not be told the time: the horizon is known when the chain is solved.
+    counted = _is_counted(job, env.observation_space)
+    limit = None if counted else job.horizon
+    space = env.observation_space if limit is None else timed_space(env.observation_space)
+    encoder = ObservationEncoder.for_space(space, s.env_id)
+    sampler = Sampler(job.make, policy, limit)
+    transitions = sampler.transitions(s.samples, s.seed, _report(job, "transitions"))
+    returns, shape, figures = _learn(job, transitions, encoder)
+    held_out = _held_out(job, sampler._replace(make=_played_on(job)), transitions)
+    figures = msgspec.structs.replace(figures, **_evaluated(returns, held_out))
+    starts = start_observations(env, None, s.seed)
+    n_states = encoder.n_discrete if counted else None
+    planner = job.planner(returns, shape, figures, encoder, starts, n_states)
+    first = held_out.of_starts().observation[:_N_STARTS]
+    planner.header = msgspec.structs.replace(
+        planner.header, start_rows=[plain_observation(row) for row in first]
+    )
+    return planner
+
+
+def _is_counted(job: Job, space: gym.Space) -> bool:
+    return job.settings.mode == "default" and finite_shape(space) is not None
+
+
+def _report(job: Job, what: str) -> Report:
+    """Progress of sampling, now and then a line."""
+    said = [0]
+
+    def report(done: int, total: int) -> None:
+        tenth = 10 * done // total
+        if job.report is not None and tenth > said[0]:
+            said[0] = tenth
+            job.report(f"sampling: {done:,} of {total:,} {what}")
+
+    return report
+
+
+def _played_on(job: Job) -> Any:
+    """The environment for held-out episodes.
+
+    A time limit that truncates is no end of the return: episodes are played on until what is left is
+    discounted to nothing.
+    """
+    gamma, limit = job.settings.gamma, job.time_limit
+    if job.horizon is not None or gamma == 1:
+        needed = limit or _LONGEST
     else:
-        act = with_random(policy, env, s.seed, s.epsilon)
-    limit, space = job.horizon, env.observation_space
-    encoder = ObservationEncoder.for_space(space if limit is None else timed_space(space), s.env_id)
-    transitions = collect(env, act, s.samples, s.seed, limit)
-    # Other episodes than those learned from; a quarter as many transitions.
-    others = collect(env, act, max(s.samples // 4, 1), s.seed + 1_000_003, limit)
-    held_out = known_returns(others, s.gamma)
-    returns, basis, figures = _learn(job, transitions, encoder)
-    if len(held_out.value):
-        predicted = state_distribution(returns, jnp.asarray(held_out.observation))
-        evaluation = evaluate_against_returns(predicted, held_out)
-        figures = msgspec.structs.replace(figures, held_out=evaluation)
-    else:
+        enough = int(np.ceil(np.log(NEGLIGIBLE) / np.log(gamma)))
+        needed = max(limit or 0, min(enough, _LONGEST))
+    return job.make if needed == limit else lambda: job.make_with_limit(needed)
+
+
+def _held_out(job: Job, sampler: Sampler, transitions: Transitions) -> Returns:
+    """Returns of other episodes than those learned from; how many is fixed before they are played."""
+    n = len(transitions)
+    length = n / max(float(np.sum(transitions.ended)), 1.0)
+    n_episodes = max(int(_HELD_OUT * n / length), min(_LEAST_EPISODES, 4 * n // 100))
+    seed = job.settings.seed + 1_000_003
+    found = sampler.episodes(max(n_episodes, 1), seed, _report(job, "held-out episodes"))
+    horizon = job.horizon if sampler.limit is None else None
+    return known_returns(found, job.settings.gamma, horizon, job.time_limit)
+
+
+def _evaluated(returns: PlannedReturns, held_out: Returns) -> dict[str, Any]:
+    """Figures against held-out returns: accuracy, plain Monte Carlo, conformal intervals."""
+    if not len(held_out.value):
         warnings.warn(
             "no held-out episode ended, so nothing evaluates the return distributions: use more "
             "--samples, or gamma < 1",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    starts = start_observations(env, None, s.seed)
-    return job.planner(returns, basis, figures, encoder, starts)
+        return {}
+    predicted = state_distribution(returns, jnp.asarray(held_out.observation))
+    found: dict[str, Any] = {"held_out": evaluate_against_returns(predicted, held_out)}
+    first = held_out.of_starts()
+    if len(first.value) > 1:
+        starts = state_distribution(returns, jnp.asarray(first.observation))
+        seen = MonteCarlo.of(first.value, float(first.slack.max()))
+        found |= {"start": seen, "conformal": calibrate(starts, first)}
+    return found
 
 
 def _learn(
     job: Job, transitions: Transitions, encoder: ObservationEncoder
-) -> tuple[LearnedReturns, Shape, PlanFigures]:
+) -> tuple[PlannedReturns, Shape, PlanFigures]:
     s = job.settings
-    n_basis = s.n_basis or N_BASIS
-    how = LearnSettings(gamma=s.gamma, mode=s.mode, n_basis=n_basis, max_iter=s.max_iter)
-    support = s.support or find_support(transitions, encoder, how, s.seed, job.report)
-    shape = Shape(support, n_basis, GaussianBasis.on_interval(*support, n_basis, s.sigma).sigma)
-    how = replace(how, sigma=sigma_in_nodes(shape.sigma, n_basis, support))
+    figures = PlanFigures(n_transitions=len(transitions))
+    if s.mode == "default" and encoder.n_discrete:
+        counted = Counted.of(transitions, encoder.n_discrete)
+        found = certify(
+            counted.chain, s.gamma, accuracy=s.accuracy, n_cells=s.n_basis, memory_gb=s.memory_gb,
+            horizon=job.horizon, report=job.report,
+        )  # fmt: skip
+        return CountedReturns(found, counted.seen), Shape.of_certified(found, s.sigma), figures
+    how = LearnSettings(gamma=s.gamma, mode=s.mode, max_iter=s.max_iter, trace=s.trace)
+    how = replace(how, n_basis=s.n_basis or how.n_basis)
+    seen = _seen(transitions, encoder, s.gamma)
+    support = s.support or seen
+    _warn_of_cuts(support, seen)
+    shape = Shape(
+        support, how.n_basis, GaussianBasis.on_interval(*support, how.n_basis, s.sigma).sigma
+    )
+    how = replace(how, sigma=sigma_in_nodes(shape.sigma, how.n_basis, support))
     learned = learn(transitions, encoder, support, how, s.seed, run=job.run, progress=job.progress)
-    below, above = (float(v) for v in overflow(learned.returns, transitions, s.gamma, s.seed))
-    if max(below, above) > NEGLIGIBLE_OVERFLOW:
-        side = "below" if below > above else "above"
+    return learned.returns, shape, msgspec.structs.replace(figures, loss=learned.loss)
+
+
+def _seen(
+    transitions: Transitions, encoder: ObservationEncoder, gamma: float
+) -> tuple[float, float]:
+    """The range of returns; of a table, that of the chain that was counted."""
+    if not encoder.n_discrete:
+        return range_of_returns(transitions, gamma)
+    chain = Counted.of(transitions, encoder.n_discrete).chain
+    low, high = certify(chain, gamma, n_cells=_COARSE).range
+    return (low, high) if high > low else (low - 1.0, high + 1.0)
+
+
+def range_of_returns(transitions: Transitions, gamma: float) -> tuple[float, float]:
+    """Of the returns seen, with some room and what may come after a truncation.
+
+    Where rows are not episodes, or episodes are cut off early, what the rewards seen allow.
+    """
+    value, unknown = partial_returns(transitions, gamma)
+    known = unknown <= _HALF
+    reward = transitions.reward
+    # No return lies beyond what the rewards allow.
+    longest = np.inf if gamma == 1 else 1 / (1 - gamma)
+    least = float(reward.min()) * longest if reward.min() < 0 else 0.0
+    greatest = float(reward.max()) * longest if reward.max() > 0 else 0.0
+    if np.all(transitions.ended) or not known.any():
+        if gamma == 1:
+            raise InvalidInputError(
+                "no episode ends in the transitions and gamma is 1, so returns have no bound: give "
+                "--support LOW HIGH, or gamma below 1"
+            )
+        low, high = least, greatest
+    else:
+        low, high = float(value[known].min()), float(value[known].max())
+        # Returns x = seen + unknown · x' with x' in the same range.
+        for _ in range(_EXTENSIONS):
+            low = min(low, float((value + unknown * low)[known].min()))
+            high = max(high, float((value + unknown * high)[known].max()))
+        margin = 0.05 * (high - low)
+        low, high = max(low - margin, least), min(high + margin, greatest)
+    return (low, high) if high > low else (low - 1.0, high + 1.0)
+
+
+def _warn_of_cuts(support: tuple[float, float], seen: tuple[float, float]) -> None:
+    """A support of the user's that leaves out returns that were seen."""
+    room = 0.06 * (seen[1] - seen[0])
+    below, above = seen[0] + room < support[0], seen[1] - room > support[1]
+    if below or above:
         warnings.warn(
-            f"the support [{support[0]:.4g}, {support[1]:.4g}] cuts off returns {side} it: mean "
-            f"returns are off by about {max(below, above):.1%} of its width. Widen --support.",
+            f"the support [{support[0]:.4g}, {support[1]:.4g}] cuts off returns "
+            f"{'below' if below else 'above'} it: they range over [{seen[0]:.4g}, {seen[1]:.4g}]. "
+            "Widen --support.",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    figures = PlanFigures(loss=learned.loss, n_transitions=len(transitions))
-    return learned.returns, shape, figures

@@ -9,13 +9,16 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
+from bellman_diffusion.environments import make_env
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.planning.certify import Certified, certified_distribution
+from bellman_diffusion.planning.certify import SIGMA, Certified, certified_distribution
+from bellman_diffusion.planning.counting import CountedReturns
 from bellman_diffusion.planning.evaluation import evaluate_exactly
 from bellman_diffusion.planning.learning import LearnSettings
 from bellman_diffusion.planning.monte_carlo import MonteCarlo, simulate
 from bellman_diffusion.planning.planner import (
     CERTIFIED,
+    COUNTED,
     TABLE,
     PlanFigures,
     PlannedReturns,
@@ -65,7 +68,13 @@ class PlanSettings:
     """The range of returns; found where it is not given."""
     samples: int | None = None
     """Transitions to learn from; None for the exact solution from the transition table."""
-    max_iter: int = 10_000
+    max_iter: int = 4000
+    trace: float = 0.95
+    """λ of the mixtures of n-step targets along sampled episodes."""
+    stochastic: bool = False
+    """Whether a policy that has a distribution of actions samples from it."""
+    normalize: str | None = None
+    """The file of VecNormalize that a Stable-Baselines3 policy was trained with."""
     seed: int = 0
     env_options: dict[str, Any] = field(default_factory=dict)
 
@@ -82,6 +91,12 @@ class Shape(NamedTuple):
         """Of a basis of functions or atoms."""
         centres = np.asarray(table.centres, float)
         return cls((float(centres[0]), float(centres[-1])), len(centres), float(table.sigma))
+
+    @classmethod
+    def of_certified(cls, found: Certified, sigma: float | None) -> "Shape":
+        """Of cells; the density is smoothed by a share of the range."""
+        low, high = found.range
+        return cls((low, high), found.grid.n_cells, sigma or SIGMA * (high - low))
 
 
 @dataclass(frozen=True)
@@ -100,14 +115,25 @@ class Job:
         """Steps after which an episode ends; None where time limits are truncations."""
         if self.settings.time_limit != "end":
             return None
-        limit = (
-            None if self.env is None or self.env.spec is None else self.env.spec.max_episode_steps
-        )
-        if limit is None:
+        if self.time_limit is None:
             raise InvalidInputError(
                 f"--time-limit end: {self.settings.env_id} has no time limit (max_episode_steps)"
             )
-        return limit
+        return self.time_limit
+
+    @property
+    def time_limit(self) -> int | None:
+        """Steps after which the environment truncates an episode."""
+        spec = None if self.env is None else self.env.spec
+        return None if spec is None else spec.max_episode_steps
+
+    def make(self) -> gym.Env:
+        """The environment once more."""
+        return make_env(self.settings.env_id, **self.settings.env_options)
+
+    def make_with_limit(self, steps: int) -> gym.Env:
+        """The environment with another time limit."""
+        return make_env(self.settings.env_id, max_episode_steps=steps, **self.settings.env_options)
 
     def planner(
         self,
@@ -120,13 +146,15 @@ class Job:
     ) -> Planner:
         """The result, with all that is known about it."""
         s, learned = self.settings, LearnSettings()
-        kinds = {Certified: CERTIFIED, TableReturns: TABLE}
+        kinds = {Certified: CERTIFIED, CountedReturns: COUNTED, TableReturns: TABLE}
         header = PlannerHeader(
             kind=kinds.get(type(returns), s.mode),
             env_id=s.env_id,
             env_options=s.env_options,
             policy=s.policy,
             epsilon=s.epsilon,
+            stochastic=s.stochastic,
+            normalize=s.normalize,
             gamma=s.gamma,
             time_limit=self.horizon,
             support=shape.support,
@@ -137,6 +165,7 @@ class Job:
             n_states=n_states,
             **encoder_header(encoder),
             starts=starts,
+            start_rows=[],
             objective=s.objective,
             figures=figures,
         )

@@ -23,9 +23,10 @@ class Estimate(msgspec.Struct, frozen=True):
     range: tuple[float, float]
 
     @classmethod
-    def of(cls, value: float, error: float) -> "Estimate":
-        """Normally distributed."""
-        return cls(value, error, (value - _SURPRISING * error, value + _SURPRISING * error))
+    def of(cls, value: float, error: float, slack: float) -> "Estimate":
+        """Normally distributed; `slack` is what cut-off episodes may have kept from it."""
+        reach = _SURPRISING * error + slack
+        return cls(value, error, (value - reach, value + reach))
 
     def disagrees(self, low: float, high: float) -> bool:
         """Whether an interval is too far away to be chance."""
@@ -43,8 +44,8 @@ class MonteCarlo(msgspec.Struct, frozen=True, kw_only=True):
     cvar_10: Estimate
 
     @classmethod
-    def of(cls, returns: Float[np.ndarray, " n"]) -> "MonteCarlo":
-        """Figures with standard errors."""
+    def of(cls, returns: Float[np.ndarray, " n"], slack: float = 0.0) -> "MonteCarlo":
+        """Figures with standard errors; every return may be off by `slack`."""
         n = len(returns)
         ordered = np.sort(returns)
         worst = int(np.ceil(_ALPHA * n))
@@ -52,24 +53,25 @@ class MonteCarlo(msgspec.Struct, frozen=True, kw_only=True):
         shortfall = np.maximum(level - ordered, 0)
         return cls(
             n_episodes=n,
-            mean=Estimate.of(float(returns.mean()), float(returns.std(ddof=1) / np.sqrt(n))),
-            quantile_05=_quantile(ordered, 0.05),
-            quantile_95=_quantile(ordered, 0.95),
+            mean=Estimate.of(float(returns.mean()), float(returns.std(ddof=1) / np.sqrt(n)), slack),
+            quantile_05=_quantile(ordered, 0.05, slack),
+            quantile_95=_quantile(ordered, 0.95, slack),
             cvar_10=Estimate.of(
                 float(level - shortfall.mean() / _ALPHA),
                 float(shortfall.std(ddof=1) / _ALPHA / np.sqrt(n)),
+                slack,
             ),
         )
 
 
-def _quantile(ordered: Float[np.ndarray, " n"], q: float) -> Estimate:
+def _quantile(ordered: Float[np.ndarray, " n"], q: float, slack: float) -> Estimate:
     """By the order statistics that many standard errors of the rank away."""
     n = len(ordered)
     rank, error = q * n, np.sqrt(q * (1 - q) * n)
     deviations = (-_SURPRISING, -1, 0, 1, _SURPRISING)
     at = [int(np.clip(rank + d * error, 0, n - 1)) for d in deviations]
     least, low, middle, high, greatest = (float(ordered[i]) for i in at)
-    return Estimate(middle, (high - low) / 2, (least, greatest))
+    return Estimate(middle, (high - low) / 2, (least - slack, greatest + slack))
 
 
 def simulate(

@@ -15,7 +15,13 @@ from scipy.stats import norm
 
 from bellman_diffusion.environments import find_mdp, finite_mdp, is_model_file, make_env, read_model
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.planning.certify import SIGMA, Certified, certified_distribution, certify
+from bellman_diffusion.planning.acting import (
+    GIVEN_POLICY,
+    ActingPolicy,
+    PolicyFunction,
+    table_policy,
+)
+from bellman_diffusion.planning.certify import Certified, certified_distribution, certify
 from bellman_diffusion.planning.evaluation import ExactEvaluation, reference_returns
 from bellman_diffusion.planning.exact import solve
 from bellman_diffusion.planning.from_samples import plan_from_episodes, plan_from_table
@@ -27,12 +33,7 @@ from bellman_diffusion.planning.planner import (
     TableReturns,
     start_observations,
 )
-from bellman_diffusion.planning.policies import (
-    GIVEN_POLICY,
-    PolicyFunction,
-    table_function,
-    tabular_policy,
-)
+from bellman_diffusion.planning.policies import tabular_policy
 from bellman_diffusion.planning.risk_optimal import Objective, controlled_chain, risk_optimal_policy
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.mdp import Chain, FiniteMDP, check_gamma
@@ -83,14 +84,14 @@ def plan(
     return planner
 
 
-def _of_table(job: Job, mdp: FiniteMDP | None) -> PolicyFunction | None:
-    """The policy of a table as a function of the observation."""
+def _of_table(job: Job, mdp: FiniteMDP | None) -> ActingPolicy | None:
+    """The policy of a table, acting in the environment."""
     s = job.settings
     if mdp is None or job.env is None:
         return None
     # Random actions are mixed in as the episode is played.
     table = tabular_policy(s.policy, mdp, job.env, s.gamma, epsilon=0.0)
-    return table_function(table, job.env, s.seed)
+    return table_policy(table, job.env, s.seed, s.epsilon)
 
 
 def _job(settings: PlanSettings, given: bool, *watch: Any) -> tuple[Job, FiniteMDP | None]:
@@ -169,7 +170,7 @@ def _figures(certified: Certified, s: PlanSettings) -> tuple[PlanFigures, Shape]
         accuracy_reached=certified.accuracy,
         return_range=high - low,
     )
-    return figures, Shape((low, high), certified.grid.n_cells, s.sigma or SIGMA * (high - low))
+    return figures, Shape.of_certified(certified, s.sigma)
 
 
 def _plan_exactly(job: Job, mdp: FiniteMDP) -> Planner:

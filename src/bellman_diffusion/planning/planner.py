@@ -18,6 +18,8 @@ from bellman_diffusion.environments import is_model_file, make_env
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.cells import Cells, Grid
 from bellman_diffusion.planning.certify import Certified, certified_distribution
+from bellman_diffusion.planning.conformal import Conformal, interval
+from bellman_diffusion.planning.counting import CountedReturns
 from bellman_diffusion.planning.evaluation import ExactEvaluation, HeldOutEvaluation
 from bellman_diffusion.planning.learning import LearnSettings, planner_model
 from bellman_diffusion.planning.monte_carlo import MonteCarlo
@@ -41,7 +43,7 @@ from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write
 PLANNER_FILE = "planner.bellman"
 POLICY_FILE = "policy.npz"
 _KIND = "planner"
-CERTIFIED, TABLE = "certified", "table"
+CERTIFIED, COUNTED, TABLE = "certified", "counted", "table"
 
 
 class TableReturns(eqx.Module):
@@ -57,7 +59,7 @@ class TableReturns(eqx.Module):
         return AtomicReturn.of_gaussians(coefficients, self.centres, self.sigma)
 
 
-PlannedReturns = Certified | TableReturns | LearnedReturns
+PlannedReturns = Certified | CountedReturns | TableReturns | LearnedReturns
 
 
 class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +76,10 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory_gb: float | None = None
     monte_carlo: list[MonteCarlo] = []
     """Of fresh episodes from each start."""
+    start: MonteCarlo | None = None
+    """Of the held-out episodes, from the start distribution."""
+    conformal: list[Conformal] = []
+    """Widenings of intervals that promise a coverage, calibrated on held-out episodes."""
     exact: ExactEvaluation | None = None
     held_out: HeldOutEvaluation | None = None
 
@@ -95,11 +101,15 @@ class PlannerHeader(Header, frozen=True, kw_only=True):
     """What `load` needs to rebuild the planner, and what the user wants to know of it."""
 
     kind: str
-    """`certified` or `table` for an exact solution, else the mode that learned it."""
+    """`certified` or `table` for an exact solution, `counted` for that of the chain of frequencies,
+    else the mode that learned it."""
     env_id: str
     env_options: dict[str, Any]
     policy: str
     epsilon: float
+    stochastic: bool
+    """Whether the policy's actions were sampled from its distribution."""
+    normalize: str | None
     gamma: float
     time_limit: int | None
     """Steps after which an episode ends; None where the limit is a truncation."""
@@ -115,6 +125,8 @@ class PlannerHeader(Header, frozen=True, kw_only=True):
     """The largest byte of an image, where observations are bytes."""
     starts: list[Any]
     """Observations that episodes start from."""
+    start_rows: list[Any]
+    """Stored observations that held-out episodes started from, where it was learned from episodes."""
     objective: str
     """What the policy is best for, if it is an optimal one."""
     figures: PlanFigures
@@ -180,7 +192,35 @@ class Planner:
             ) from error
         if rows.shape[1:] != self.header.observation_shape:
             raise InvalidInputError(f"these are not observations of {self.space}")
+        self._check_seen(rows)
         return self._of_rows(jnp.asarray(rows))
+
+    def start_distribution(self) -> AtomicReturn:
+        """The return of an episode: the mixture over the starts of the held-out episodes."""
+        if not self.header.start_rows:
+            raise InvalidInputError(
+                "the start distribution is known to plans that are learned from episodes: "
+                "use distribution(starts)"
+            )
+        found = self._of_rows(jnp.asarray(self.header.start_rows, jnp.float32))
+        assert isinstance(found, AtomicReturn)
+        return found.mixture()
+
+    def interval(
+        self, observations: Sequence[Any], level: float = 0.9
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Ends of an interval for each observation that covers with a probability of `level`.
+
+        By split conformal prediction on held-out episodes: the promise is for observations that
+        episodes start from.
+        """
+        known = {c.level: c.widening for c in self.figures.conformal}
+        if level not in known:
+            have = ", ".join(f"{k:g}" for k in known) or "none: too few held-out episodes ended"
+            raise InvalidInputError(
+                f"there is no calibrated interval of level {level:g}; levels that there are: {have}"
+            )
+        return interval(self.distribution(observations), level, known[level])
 
     def all_states(self) -> ReturnDistribution:
         """The return distributions of every state of a finite environment, by index."""
@@ -188,6 +228,17 @@ class Planner:
         if n is None:
             raise InvalidInputError("the environment has no list of states: use distribution()")
         return self._of_rows(jnp.arange(n, dtype=jnp.float32)[:, None])
+
+    def _check_seen(self, rows: np.ndarray) -> None:
+        """Nothing is known of a state that does not occur in the transitions."""
+        if not isinstance(self.returns, CountedReturns):
+            return
+        unseen = [int(r) for r in rows[:, 0] if not self.returns.seen[int(r)]]
+        if unseen:
+            raise InvalidInputError(
+                f"state {unseen[0]} does not occur in the transitions, so nothing is known of its "
+                "return: use more --samples, or a policy that goes there"
+            )
 
     def _of_starts(self, observations: Sequence[Any]) -> ReturnDistribution:
         """A policy that looks at the stock has no return distribution of a state alone."""
@@ -226,6 +277,9 @@ def state_distribution(
     """The return distributions of stored observations; a planner's models have one action."""
     if isinstance(returns, Certified):
         return certified_distribution(returns, np.asarray(rows)[:, 0].astype(int), sigma)
+    if isinstance(returns, CountedReturns):
+        states = np.asarray(rows)[:, 0].astype(int)
+        return certified_distribution(returns.certified, states, sigma).without_certificate()
     if isinstance(returns, TableReturns):
         return returns.distribution(rows)
     return returns.distribution(rows)[:, 0]
@@ -272,11 +326,13 @@ def sigma_in_nodes(sigma: float, n_basis: int, support: tuple[float, float]) -> 
 def _like(header: PlannerHeader) -> PlannedReturns:
     """What is to be filled with the saved arrays."""
     k = header.n_basis
-    if header.kind == CERTIFIED:
+    if header.kind in (CERTIFIED, COUNTED):
         n = header.n_states or 0
         cells = Cells(*(np.zeros((n, k)) for _ in range(3)))
         moments = Moments(np.zeros(n), np.zeros(n), 0.0, 0.0)
-        return Certified(Grid(0.0, 1.0, k), cells, moments, np.zeros((n, 2)), 0, 0.0, 0.0, 0.0)
+        grid = Grid(0.0, 1.0, k)
+        found = Certified(grid, cells, moments, np.zeros((n, 2)), 0, 0.0, 0.0, 0.0)
+        return found if header.kind == CERTIFIED else CountedReturns(found, np.zeros(n, bool))
     if header.kind == TABLE:
         return TableReturns(jnp.zeros((header.n_states or 0, k)), jnp.zeros(k), jnp.zeros(()))
     encoder = ObservationEncoder(

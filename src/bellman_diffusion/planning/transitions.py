@@ -1,19 +1,16 @@
 """Where transitions come from: a finite environment's table, or episodes of any environment."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.mdp import Chain
-from bellman_diffusion.returns.observations import ObservationEncoder, timed, timed_space, to_row
 
 # A return is taken as known when what was not seen of it is discounted to this share.
-_NEGLIGIBLE = 0.01
+NEGLIGIBLE = 1e-3
 
 
 class Transitions(NamedTuple):
@@ -30,6 +27,18 @@ class Transitions(NamedTuple):
     def __len__(self) -> int:
         return len(self.reward)
 
+    def distinct(self) -> tuple["Transitions", Int[np.ndarray, " rows"]]:
+        """The different transitions between states of a table, and how often each occurs."""
+        state, reward, next_state, terminated = (a.reshape(len(self), -1)[:, 0] for a in self[:4])
+        # Sorting one whole number a row is much quicker than sorting rows.
+        values, which = np.unique(reward, return_inverse=True)
+        wide = int(next_state.max(initial=0)) + 1
+        code = (state.astype(np.int64) * wide + next_state.astype(np.int64)) * len(values) + which
+        _, first, counts = np.unique(
+            2 * code + (terminated > 0), return_index=True, return_counts=True
+        )
+        return Transitions(*(a[first] for a in self)), counts
+
 
 class Returns(NamedTuple):
     """Monte-Carlo returns that are known, and the observations they are from."""
@@ -38,6 +47,12 @@ class Returns(NamedTuple):
     value: Float[np.ndarray, " n"]
     starts: np.ndarray
     """Which of them are an episode's first."""
+    slack: Float[np.ndarray, " n"]
+    """What a return may be off by, because its episode was cut off where hardly anything was left."""
+
+    def of_starts(self) -> "Returns":
+        """Those of whole episodes."""
+        return Returns(*(a[self.starts] for a in self))
 
 
 def sample_chain(chain: Chain, n: int, seed: int) -> Transitions:
@@ -54,53 +69,27 @@ def sample_chain(chain: Chain, n: int, seed: int) -> Transitions:
     )
 
 
-def collect(
-    env: gym.Env, policy: Callable[[Any], Any], n: int, seed: int, limit: int | None = None
-) -> Transitions:
-    """n transitions from episodes under a policy of the observation, the last one cut off.
-
-    With a `limit` an episode ends after so many steps, and observations tell how many have passed.
-    """
-    space = env.observation_space if limit is None else timed_space(env.observation_space)
-    shape = ObservationEncoder.for_space(
-        space, env.spec.id if env.spec else "the environment"
-    ).shape
-    observation = np.zeros((n, *shape), np.float32)
-    next_observation = np.zeros_like(observation)
-    reward, terminated, ended = (np.zeros(n, np.float32) for _ in range(3))
-    now, _ = env.reset(seed=seed)
-    step = 0
-
-    def row() -> Float[np.ndarray, "*shape"]:
-        return to_row(space, now if limit is None else timed(now, step / limit))
-
-    for i in range(n):
-        action = policy(now)
-        _check_action(env, action)
-        observation[i] = row()
-        now, r, stop, cut, _ = env.step(action)
-        step += 1
-        reward[i] = check_reward(r)
-        next_observation[i] = row()
-        over = stop or cut
-        terminated[i], ended[i] = over if limit is not None else stop, over
-        if over:
-            now, _ = env.reset()
-            step = 0
-    ended[-1] = 1
-    return Transitions(observation, reward, next_observation, terminated, ended)
-
-
-def known_returns(transitions: Transitions, gamma: float) -> Returns:
+def known_returns(
+    transitions: Transitions,
+    gamma: float,
+    horizon: int | None = None,
+    time_limit: int | None = None,
+) -> Returns:
     """The discounted return from each row, where the episode's end is known or too far to matter.
 
     From a truncated episode only rows are kept after which so many steps were seen that the unknown
-    rest is discounted to nothing; with γ = 1 none is.
+    rest is discounted to nothing; with γ = 1 none is. Where episodes end at a `horizon`, returns are
+    those of whole episodes: what later rows get depends on the time. Where episodes were played on
+    beyond a `time_limit`, rows after it are left out: nobody learned from such.
     """
     value, unknown = partial_returns(transitions, gamma)
-    keep = unknown <= _NEGLIGIBLE
     starts = np.concatenate([[True], transitions.ended[:-1] > 0])
-    return Returns(transitions.observation[keep], value[keep], starts[keep])
+    keep = unknown <= NEGLIGIBLE if horizon is None else starts
+    if time_limit is not None:
+        number = np.arange(len(starts))
+        keep &= number - np.maximum.accumulate(np.where(starts, number, 0)) < time_limit
+    slack = unknown * np.abs(value).max(initial=0.0) * (horizon is None)
+    return Returns(transitions.observation[keep], value[keep], starts[keep], slack[keep])
 
 
 def partial_returns(
@@ -116,14 +105,6 @@ def partial_returns(
         rest *= gamma
         value[i], unknown[i] = total, rest
     return value, unknown
-
-
-def _check_action(env: gym.Env, action: Any) -> None:
-    if not env.action_space.contains(action):
-        raise InvalidInputError(
-            f"the policy returned {action!r}, which is not an action of {env.action_space}: "
-            "return one of its actions"
-        )
 
 
 def check_reward(reward: Any) -> float:

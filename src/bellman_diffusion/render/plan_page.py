@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from bellman_diffusion.planning.conformal import Conformal
 from bellman_diffusion.planning.monte_carlo import MonteCarlo, disagreements
 from bellman_diffusion.planning.planner import PlanFigures, Planner
 from bellman_diffusion.render.page import Picture, Section, Table, write_page
 from bellman_diffusion.render.returns import draw_returns
 from bellman_diffusion.returns.atoms import AtomicReturn
+from bellman_diffusion.returns.distribution import ReturnDistribution
 
 _FIGURES = {
     "reference": "compared with",
@@ -43,6 +45,10 @@ _FIGURES = {
 
 _NAMES = {"mean": "mean", "std": "standard deviation", "quantile_05": "5 %", "quantile_95": "95 %",
           "cvar_10": "CVaR 10 %", "cvar_01": "CVaR 1 %"}  # fmt: skip
+
+
+# The row of the start distribution.
+EPISODE = "an episode"
 
 
 class Risk(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -78,11 +84,32 @@ def _figures(found: Any) -> dict[str, Any]:
 
 def risk_figures(planner: Planner) -> list[Risk]:
     """Of each start."""
-    found = planner.distribution(planner.starts)
+    return risks_of(planner.distribution(planner.starts), planner.starts)
+
+
+def episode_risk(planner: Planner) -> Risk | None:
+    """Of a whole episode, from the start distribution, where it was learned from episodes."""
+    if not planner.header.start_rows:
+        return None
+    figures = _figures(planner.start_distribution())
+    mean, std, low, high, cvar_10, cvar_01 = (float(figures[name]) for name in _NAMES)
+    return Risk(
+        observation=EPISODE,
+        mean=mean,
+        std=std,
+        quantile_05=low,
+        quantile_95=high,
+        cvar_10=cvar_10,
+        cvar_01=cvar_01,
+    )
+
+
+def risks_of(found: ReturnDistribution, observations: Sequence[Any]) -> list[Risk]:
+    """Of the distributions of some observations."""
     figures = {name: np.asarray(values, float) for name, values in _figures(found).items()}
     risks: list[dict[str, Any]] = [
         {"observation": o} | {name: float(values[i]) for name, values in figures.items()}
-        for i, o in enumerate(planner.starts)
+        for i, o in enumerate(observations)
     ]
     if isinstance(found, AtomicReturn) and found.certificate is not None:
         certificate = found.certificate
@@ -96,6 +123,15 @@ def risk_figures(planner: Planner) -> list[Risk]:
                 risk[name] = float(np.clip(risk[name], low, high))
             risk["w1_bound"] = float(w1[i])
     return [Risk(**risk) for risk in risks]
+
+
+def plan_table(planner: Planner, risks: Sequence[Risk]) -> Table:
+    """The starts, and the whole episode where it is known, next to Monte Carlo."""
+    figures, episode = planner.figures, episode_risk(planner)
+    if episode is None:
+        return risk_table(risks, figures.monte_carlo)
+    seen = [] if figures.start is None else [figures.start]
+    return risk_table([episode, *risks], seen)
 
 
 def risk_table(risks: Sequence[Risk], monte_carlo: Sequence[MonteCarlo] = ()) -> Table:
@@ -121,7 +157,20 @@ def warnings_of(planner: Planner, risks: Sequence[Risk]) -> list[str]:
     for risk, found in zip(risks, planner.figures.monte_carlo, strict=False):
         name = _name(risk.observation)
         said += [f"From {name}: {text}." for text in disagreements(found, risk)]
+    episode, seen = episode_risk(planner), planner.figures.start
+    if episode is not None and seen is not None:
+        said += [f"Of an episode: {text}." for text in disagreements(seen, episode)]
     return said
+
+
+def conformal_table(found: Sequence[Conformal]) -> Table:
+    """Raw coverage and the widening that repairs it."""
+    header = ("level", "raw coverage", "widened at each end by", "held-out episodes")
+    rows = [
+        (f"{c.level:.0%}", f"{c.coverage_raw:.1%}", f"{c.widening:.4g}", f"{c.n_episodes:,}")
+        for c in found
+    ]
+    return Table(header, rows, n_names=1)
 
 
 def accuracy_table(figures: PlanFigures) -> Table:
@@ -157,18 +206,36 @@ def plan_sections(out: Path, planner: Planner) -> list[Section]:
     )
     return [
         Section(
-            f"{h.env_id}: return from the start",
-            _about(planner, risks),
-            risk_table(risks, planner.figures.monte_carlo),
+            f"{h.env_id}: return from the start", _about(planner, risks), plan_table(planner, risks)
         ),
         Section("Return distribution", pictures=[Picture(picture, caption)]),
         Section("Accuracy", table=accuracy_table(planner.figures)),
+        *_calibration(planner.figures),
     ]
+
+
+def _calibration(figures: PlanFigures) -> list[Section]:
+    """What the intervals promise, or why they cannot."""
+    if figures.held_out is None:
+        return []
+    if not figures.conformal:
+        text = (
+            "Cannot say: too few held-out episodes ended for an interval with a promised coverage. "
+            "Use more --samples."
+        )
+        return [Section("Calibrated intervals", text)]
+    text = (
+        "Split conformal prediction: widened by the figures below, the interval from a start covers "
+        "the return of a fresh episode with at least the stated probability. The promise is for the "
+        "observations that episodes start from."
+    )
+    return [Section("Calibrated intervals", text, conformal_table(figures.conformal))]
 
 
 def _about(planner: Planner, risks: Sequence[Risk]) -> str:
     h, figures = planner.header, planner.figures
     text = f"The return of the {h.policy} policy"
+    text += ", actions sampled from its distribution" if h.stochastic else ""
     if h.objective != "mean":
         text += f" for {h.objective} of the whole episode, which looks at the rewards so far"
     text += f" with {h.epsilon:.0%} random actions" if h.epsilon else ""
@@ -185,6 +252,8 @@ def _about(planner: Planner, risks: Sequence[Risk]) -> str:
 
 
 def _name(observation: Any) -> str:
+    if observation == EPISODE:
+        return EPISODE
     if isinstance(observation, list):
         parts = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in observation]
         return f"state ({', '.join(parts)})"

@@ -89,6 +89,20 @@ class AtomicReturn(ReturnDistribution):
             ),
         )
 
+    def without_certificate(self) -> "AtomicReturn":
+        """The same masses, with no bounds that hold by proof."""
+        return AtomicReturn(self.mass, self.atoms, self.sigma, self.half_width, self.coefficients)
+
+    def mixture(self) -> "AtomicReturn":
+        """One distribution: that of a state drawn from the batch, all being as likely."""
+        n = len(self.mass)
+        atoms = jnp.broadcast_to(self.atoms, self.mass.shape).reshape(-1)
+        order = jnp.argsort(atoms)
+        mass, half = (self.mass / n).reshape(-1), jnp.broadcast_to(self._half(), self.mass.shape)
+        return AtomicReturn(
+            mass[order], atoms[order], jnp.mean(self.sigma), half.reshape(-1)[order]
+        )
+
     def cdf(self, x: Points) -> Float[Array, "..."]:
         """The mass of the atoms up to x."""
         return self._cdf(x, self._tolerance())
@@ -100,7 +114,7 @@ class AtomicReturn(ReturnDistribution):
     def quantile(self, q: Points | float) -> Float[Array, "..."]:
         """The least x with P(return ≤ x) ≥ q: an atom where there is one within rounding."""
         # Without the certificate, whose numbers would be part of a compiled program.
-        bare = AtomicReturn(self.mass, self.atoms, self.sigma, self.half_width)
+        bare = self.without_certificate()
         found = ReturnDistribution.quantile(bare, q)
         levels = found if jnp.ndim(q) else found[..., None]
         snapped = _nearest_atom(levels, self.atoms, self._half(), self._tolerance())

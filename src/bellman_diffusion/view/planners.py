@@ -11,9 +11,10 @@ from jaxtyping import Float
 
 from bellman_diffusion.environments import find_mdp, is_model_file, make_env
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.planning.acting import acting, table_policy
 from bellman_diffusion.planning.certify import certified_distribution, certify
 from bellman_diffusion.planning.planner import CERTIFIED, POLICY_FILE, TABLE, Planner
-from bellman_diffusion.planning.policies import load_policy, table_function, tabular_policy
+from bellman_diffusion.planning.policies import tabular_policy
 from bellman_diffusion.planning.risk_optimal import controlled_chain
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.distribution import ReturnDistribution
@@ -236,8 +237,10 @@ def _policy(
 ) -> Callable[[Any], Any]:
     h = planner.header
     if mdp is None:
-        return load_policy(h.policy, env, seed, h.epsilon)
-    return table_function(tabular_policy(h.policy, mdp, env, h.gamma, h.epsilon), env, seed)
+        return acting(
+            h.policy, env, seed, h.epsilon, stochastic=h.stochastic, normalize=h.normalize
+        )
+    return table_policy(tabular_policy(h.policy, mdp, env, h.gamma, h.epsilon), env, seed)
 
 
 def _number(env: gym.Env, action: Any) -> int:

@@ -1,12 +1,14 @@
 """Cells, as exact planning has them, learned from transitions.
 
-Each of n cells around C51's nodes has the probability that the return falls into it, and the mean of
-the return there. The backup moves a cell's content as one atom and merges what falls into one cell:
-nothing is spread over neighbours, so the distribution does not widen from update to update as C51's
-does. The target's masses and first moments are linear in the distribution of the next state, and the
-losses (cross-entropy, least squares weighted by mass) have their expectations as minima: sampled
-targets average to the exact planner's update.
+Each of n cells around C51's nodes has the probability that the return falls into it, and the mean and
+the variance of the return there. The backup moves a cell's content as one piece and merges what falls
+into one cell: nothing is spread over neighbours, so the distribution does not widen from update to
+update as C51's does. The target's masses and moments are linear in the distribution of the next state,
+and the losses (cross-entropy, least squares weighted by mass) have their expectations as minima:
+sampled targets average to the exact planner's update.
 """
+
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,30 +28,45 @@ from bellman_diffusion.returns.models.base import (
 )
 from bellman_diffusion.returns.support import Support
 
-# A cell is part of a density where each of its neighbours has this share of its mass.
-_ALIKE = 0.5
+# The variance of what is at both ends of a cell of width 1.
+_LARGEST_VARIANCE = 0.25
+
+
+class CellOutputs(NamedTuple):
+    """Of every cell, in the units of a cell and from its node."""
+
+    mass: Float[Array, "*n cells"]
+    mean: Float[Array, "*n cells"]
+    variance: Float[Array, "*n cells"]
+
+    @classmethod
+    def of(cls, outputs: Float[Array, "*n m"]) -> "CellOutputs":
+        """Split a model's outputs, or a network's raw numbers."""
+        return cls(*jnp.split(outputs, len(cls._fields), axis=-1))
 
 
 class CellModel(HeadModel):
-    """Of every cell the mass (a softmax) and the mean of the return (from the node, in cells)."""
+    """Of every cell the mass (a softmax), the mean and the variance of the return."""
 
     sigma: float = eqx.field(static=True, default=1.0)
     """The smoothing of the density that is drawn, in cells; it plays no part in training."""
 
     @property
     def n_cells(self) -> int:
-        """Two outputs make a cell."""
-        return self.n_outputs // 2
+        """Three outputs make a cell."""
+        return self.n_outputs // len(CellOutputs._fields)
 
     @property
     def n_raw(self) -> int:
         """Numbers of the network for each action."""
-        return 2 * self.n_cells
+        return len(CellOutputs._fields) * self.n_cells
 
     def head(self, raw: Float[Array, "actions m"]) -> Float[Array, "actions m"]:
-        """A softmax for the masses, and means within their cells."""
-        logits, mean = jnp.split(raw, 2, axis=-1)
-        return jnp.concatenate([jax.nn.softmax(logits), jnp.clip(mean, -0.5, 0.5)], axis=-1)
+        """A softmax for the masses, means and variances that a cell can have."""
+        logits, mean, variance = CellOutputs.of(raw)
+        inside = jnp.clip(mean, -0.5, 0.5)
+        parts = jax.nn.softmax(logits), inside, jnp.clip(variance, 0, _LARGEST_VARIANCE)
+        return jnp.concatenate(parts, axis=-1)
 
     def spacing(self, support: Support) -> Scalar:
         """The width of a cell: the first and the last are around the ends of the support."""
@@ -57,50 +74,57 @@ class CellModel(HeadModel):
 
     def atoms(self, outputs: Float[Array, "*n m"], support: Support) -> Float[Array, "*n k"]:
         """The cells' means, within the support."""
-        place = jnp.arange(self.n_cells) + jnp.split(outputs, 2, axis=-1)[1]
+        place = jnp.arange(self.n_cells) + CellOutputs.of(outputs).mean
         return support.low + self.spacing(support) * jnp.clip(place, 0, self.n_cells - 1)
 
     def means(
         self, outputs: Float[Array, "*n actions m"], normalisation: Normalisation
     ) -> Float[Array, "*n actions"]:
         """Of the atoms."""
-        mass = jnp.split(outputs, 2, axis=-1)[0]
+        mass = CellOutputs.of(outputs).mass
         return jnp.sum(mass * self.atoms(outputs, normalisation.support), axis=-1)
 
     def distribution(
         self, outputs: Float[Array, "*n actions m"], normalisation: Normalisation
     ) -> AtomicReturn:
-        """Atoms; a cell between two that have as much mass is spread evenly as far as it reaches."""
+        """What a cell holds is spread evenly around its mean, by its variance."""
         support = normalisation.support
-        mass, mean = jnp.split(outputs, 2, axis=-1)
-        beside = jnp.pad(mass, [(0, 0)] * (mass.ndim - 1) + [(1, 1)])
-        less = jnp.minimum(beside[..., :-2], beside[..., 2:])
+        cells = CellOutputs.of(outputs)
         atoms, spacing = self.atoms(outputs, support), self.spacing(support)
         room = jnp.minimum(atoms - support.low, support.high - atoms)
-        half = jnp.where(less >= _ALIKE * mass, (0.5 - jnp.abs(mean)) * spacing, 0.0)
-        return AtomicReturn(mass, atoms, self.sigma * spacing, jnp.minimum(half, room))
+        half = spacing * jnp.sqrt(3 * cells.variance)
+        return AtomicReturn(cells.mass, atoms, self.sigma * spacing, jnp.minimum(half, room))
 
     def discrepancy(
         self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support
     ) -> Scalar:
-        """Cross-entropy of the masses, and squared errors of the means weighted by mass."""
-        mass, first = self.backed_up(next_outputs, backup, support)
-        logits, mean = jnp.split(raw, 2)
-        return jnp.sum(mass * mean**2 - 2 * first * mean - mass * jax.nn.log_softmax(logits))
+        """Cross-entropy of the masses, and squared errors of the moments weighted by mass."""
+        mass, first, second = self.backed_up(next_outputs, backup, support)
+        logits, mean, variance = CellOutputs.of(raw)
+        now = jax.lax.stop_gradient(jnp.clip(mean, -0.5, 0.5))
+        around = second - 2 * now * first + now**2 * mass
+        return jnp.sum(
+            mass * mean**2
+            - 2 * first * mean
+            + mass * variance**2
+            - 2 * around * variance
+            - mass * jax.nn.log_softmax(logits)
+        )
 
     def backed_up(
         self, next_outputs: Weights, backup: BellmanBackup, support: Support
-    ) -> tuple[Array, Array]:
-        """Mass, and first moment around the node, of r + γX' in each cell."""
-        n = self.n_cells
-        mass = jnp.split(next_outputs, 2)[0]
+    ) -> tuple[Array, Array, Array]:
+        """Mass, and first and second moment around the node, of r + γX' in each cell."""
+        n, ahead = self.n_cells, CellOutputs.of(next_outputs)
         moved = backup.returns(self.atoms(next_outputs, support))
         place = jnp.clip((moved - support.low) / self.spacing(support), 0, n - 1)
         cell = jnp.round(place)
-        parts = jnp.stack([mass, mass * (place - cell)])
+        apart = place - cell
+        second = apart**2 + backup.discount**2 * ahead.variance
+        parts = ahead.mass * jnp.stack([jnp.ones(n), apart, second])
         into = (cell[:, None] == jnp.arange(n)).astype(parts.dtype)
-        target, first = jax.lax.stop_gradient(parts @ into)
-        return target, first
+        target, first, second = jax.lax.stop_gradient(parts @ into)
+        return target, first, second
 
     def overflow(
         self, normalisation: Normalisation, step: Transition, ahead: Bootstrap
@@ -109,7 +133,7 @@ class CellModel(HeadModel):
         support = normalisation.support
         outputs = ahead.outputs[ahead.action]
         moved = BellmanBackup(step.reward, step.discount).returns(self.atoms(outputs, support))
-        mass = jnp.split(outputs, 2)[0]
+        mass = CellOutputs.of(outputs).mass
         below = jnp.sum(mass * jnp.maximum(support.low - moved, 0)) / support.width
         above = jnp.sum(mass * jnp.maximum(moved - support.high, 0)) / support.width
         return below, above

@@ -1,0 +1,109 @@
+"""Episodes of a policy, many environments at a time, by Gymnasium's vector API."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
+
+from bellman_diffusion.planning.acting import ActingPolicy
+from bellman_diffusion.planning.transitions import Transitions, check_reward
+from bellman_diffusion.returns.observations import timed, timed_space, to_row
+
+Report = Callable[[int, int], None]
+# Observation, reward, next observation, whether the episode ends, whether it ends or is truncated.
+Row = tuple[np.ndarray, float, np.ndarray, bool, bool]
+# Environments that are stepped together: a policy's network then reads as many observations at once.
+_MOST_AT_ONCE = 16
+# Rows of each environment, where there are more than one.
+_LEAST_ROWS = 500
+
+
+class Sampler(NamedTuple):
+    """How an environment is made, and the policy that acts in it."""
+
+    make: Callable[[], gym.Env]
+    policy: ActingPolicy
+    limit: int | None = None
+    """With a limit an episode ends after so many steps, and observations tell how many have passed."""
+
+    def transitions(self, n: int, seed: int, report: Report | None = None) -> Transitions:
+        """n transitions; the episodes that are not over by then are cut off."""
+        n_envs = int(np.clip(n // _LEAST_ROWS, 1, _MOST_AT_ONCE))
+        tracks: list[list[Row]] = [[] for _ in range(n_envs)]
+        count = 0
+        for step in self._steps(n_envs, seed):
+            for track, row in zip(tracks, step, strict=True):
+                if row is not None and count < n:
+                    track.append(row)
+                    count += 1
+            if report is not None:
+                report(count, n)
+            if count == n:
+                break
+        cut = [[*track[:-1], (*track[-1][:4], True)] for track in tracks if track]
+        return _stacked([row for track in cut for row in track])
+
+    def episodes(self, n: int, seed: int, report: Report | None = None) -> Transitions:
+        """n episodes, each to its end.
+
+        Each environment plays as many as was fixed before: none is left out because it is long.
+        """
+        n_envs = min(n, _MOST_AT_ONCE)
+        due = [n // n_envs + (i < n % n_envs) for i in range(n_envs)]
+        tracks: list[list[Row]] = [[] for _ in range(n_envs)]
+        for step in self._steps(n_envs, seed):
+            for i, row in enumerate(step):
+                if row is not None and due[i]:
+                    tracks[i].append(row)
+                    due[i] -= row[-1]
+            if report is not None:
+                report(n - sum(due), n)
+            if not any(due):
+                break
+        return _stacked([row for track in tracks for row in track])
+
+    def _steps(self, n_envs: int, seed: int) -> Iterator[list[Row | None]]:
+        """A row of each environment at every step, for ever; None where one was reset."""
+        envs = SyncVectorEnv([self.make] * n_envs, autoreset_mode=AutoresetMode.NEXT_STEP)
+        actions_of = envs.single_action_space
+        try:
+            observation, _ = envs.reset(seed=seed)
+            fresh, time = np.ones(n_envs, bool), np.zeros(n_envs, int)
+            resets = np.zeros(n_envs, bool)
+            now = self._stored(envs, observation, time)
+            while True:
+                actions = self.policy.actions(observation, fresh)
+                batch = concatenate(actions_of, actions, create_empty_array(actions_of, n_envs))
+                observation, reward, terminated, truncated, _ = envs.step(batch)
+                # After an end an environment is only reset: it takes no action and gives no reward.
+                time = np.where(resets, 0, time + 1)
+                later = self._stored(envs, observation, time)
+                over = terminated | truncated
+                end = terminated if self.limit is None else over
+                yield [
+                    None
+                    if resets[i]
+                    else (now[i], check_reward(reward[i]), later[i], bool(end[i]), bool(over[i]))
+                    for i in range(n_envs)
+                ]
+                fresh, resets, now = resets, over, later
+        finally:
+            envs.close()
+
+    def _stored(self, envs: SyncVectorEnv, observations: Any, time: np.ndarray) -> list[np.ndarray]:
+        """A batch of observations as rows."""
+        space, each = envs.single_observation_space, iterate(envs.observation_space, observations)
+        if self.limit is None:
+            return [to_row(space, o) for o in each]
+        known = timed_space(space)
+        return [to_row(known, timed(o, t / self.limit)) for o, t in zip(each, time, strict=True)]
+
+
+def _stacked(rows: list[Row]) -> Transitions:
+    observation, reward, next_observation, terminated, ended = zip(*rows, strict=True)
+    numbers = (np.array(column, np.float32) for column in (reward, terminated, ended))
+    reward, terminated, ended = numbers
+    return Transitions(np.stack(observation), reward, np.stack(next_observation), terminated, ended)

@@ -1,0 +1,64 @@
+"""Episodes by the vector API: order, ends, truncations, and that no episode is left out."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.planning.acting import acting
+from bellman_diffusion.planning.sampling import Sampler
+from tests.planning.counter import Counter
+
+
+def sampler(policy=lambda o: 0, limit=None, **options):
+    def make():
+        return gym.wrappers.TimeLimit(Counter(**options), 7)
+
+    return Sampler(make, acting(policy, make()), limit)
+
+
+def test_rows_are_in_the_order_of_their_episodes():
+    """16 counters side by side: what follows a row in its episode is the next observation."""
+    found = sampler().transitions(8_000, seed=0)
+    assert len(found) == 8_000
+    going_on = found.ended[:-1] == 0
+    assert np.array_equal(found.next_observation[:-1][going_on], found.observation[1:][going_on])
+    starts = np.concatenate([[True], ~going_on])
+    assert np.all(found.observation[starts][:, 0] == 0)
+    # A reset is no transition: an observation is one more than the last.
+    assert np.all(found.next_observation[:, 0] == found.observation[:, 0] + 1)
+
+
+def test_truncation_is_not_termination_unless_the_limit_ends_episodes():
+    found = sampler().transitions(1000, seed=0)
+    assert found.terminated.sum() == 0
+    assert found.ended.sum() >= 1000 // 7
+    ending = sampler(limit=7).transitions(1000, seed=0)
+    # The time is the last number of an observation; the two last rows that were cut off did not end.
+    assert np.array_equal(ending.terminated, ending.next_observation[:, -1] == 1)
+    assert np.allclose(ending.next_observation[:6, -1], np.arange(1, 7) / 7)
+
+
+def test_long_episodes_are_not_left_out():
+    """Episodes of 1 and of 7 steps with a half each: whole episodes have a mean length of 4."""
+    found = sampler(stop_at_once=0.5).episodes(400, seed=0)
+    assert found.ended.sum() == 400
+    assert found.ended[-1] == 1
+    assert len(found) / 400 == pytest.approx(4.0, abs=0.6)
+
+
+def test_actions_that_are_none_are_refused_by_name():
+    for wrong, words in ((7, "not an action"), ("up", "not an action"), (None, "not an action")):
+        with pytest.raises(InvalidInputError, match=words):
+            sampler(lambda o, wrong=wrong: wrong).transitions(3, seed=0)
+
+    def broken(observation):
+        raise KeyError("weights")
+
+    with pytest.raises(InvalidInputError, match="failed"):
+        sampler(broken).transitions(3, seed=0)
+
+
+def test_rewards_that_are_not_numbers_are_refused():
+    with pytest.raises(InvalidInputError, match="finite number"):
+        sampler(reward=np.nan).transitions(3, seed=0)
