@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from stable_baselines3 import PPO
 
 from tests.cli.test_agents import QUICK, bellman
 from tests.test_documents import CONSOLE, ROOT
@@ -60,6 +61,7 @@ def folder(tmp_path, monkeypatch):
     rings = np.round(20 * length + rng.normal(0, 2, 400)).astype(int)
     sex = rng.choice(["F", "I", "M"], 400)
     pd.DataFrame({"Sex": sex, "Length": length, "Rings": rings}).to_csv("abalone.csv", index=False)
+    PPO("MlpPolicy", "CartPole-v1", seed=0, device="cpu").save(tmp_path / "ppo.zip")
     (tmp_path / "my_module.py").write_text(
         "def act(observation):\n    return int(observation[2] > 0)\n"
     )

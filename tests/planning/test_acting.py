@@ -3,6 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from sb3_contrib import QRDQN, TRPO, RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
@@ -63,7 +64,19 @@ def test_a_share_of_the_actions_is_random(cart_pole):
         acting(lambda x: 1, cart_pole, epsilon=1.5)
 
 
-@pytest.mark.parametrize("kind", [PPO, A2C, DQN])
+def test_a_recurrent_policy_keeps_its_memory_and_forgets_at_a_start(cart_pole, tmp_path):
+    """As its own `predict` does with the states handed on."""
+    model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1", seed=0, device="cpu")
+    model.save(tmp_path / "policy.zip")
+    policy = acting(str(tmp_path / "policy.zip"), cart_pole)
+    state = None
+    for fresh in (FRESH, LATER, LATER, np.array([True, False, False]), LATER):
+        o = observations(cart_pole)
+        expected, state = model.predict(o, state, episode_start=fresh, deterministic=True)
+        assert policy.actions(o, fresh) == expected.tolist()
+
+
+@pytest.mark.parametrize("kind", [PPO, A2C, DQN, QRDQN, TRPO])
 def test_a_real_file_of_stable_baselines_acts_as_its_model(cart_pole, tmp_path, kind):
     model = kind("MlpPolicy", "CartPole-v1", seed=0, device="cpu")
     model.save(tmp_path / "policy.zip")

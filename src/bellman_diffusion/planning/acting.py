@@ -248,32 +248,30 @@ def _from_module(name: str) -> PolicyFunction:
 
 def _from_zip(path: Path, env: gym.Env) -> Any:
     """The model in a zip of Stable-Baselines3, of sb3-contrib or of sbx."""
-    package, kinds = _algorithms(path)
+    package, kind = _algorithm(path)
     try:
-        module = importlib.import_module(package)
+        algorithm = getattr(importlib.import_module(package), kind)
     except ImportError as error:
-        install = {"sbx": "sbx-rl"}.get(package, package.replace("_", "-"))
+        name = {"sbx": "sbx-rl"}.get(package, package.replace("_", "-"))
         raise InvalidInputError(
-            f"{path} is a policy of {package}: install that package to use it (pip install {install})"
+            f"{path} is a policy of {package}: install that package to use it (pip install {name})"
         ) from error
-    reasons = []
-    for kind in kinds or [n for n in module.__all__ if n.isupper()]:
-        try:
-            model = getattr(module, kind).load(path, device="cpu")
-        except Exception as error:  # (whatever a foreign loader raises: not this algorithm)
-            reasons.append(f"{kind}: {error}")
-            continue
-        _check_space(path, model, env)
-        return model
-    raise InvalidInputError(
-        f"{path} is not a policy that this {package} can load ({'; '.join(reasons)[:300]})"
-    )
+    except AttributeError as error:
+        raise InvalidInputError(
+            f"{path} is of an algorithm that this {package} does not have: {kind}"
+        ) from error
+    try:
+        model = algorithm.load(path, device="cpu")
+    except Exception as error:  # (whatever a foreign loader raises)
+        raise InvalidInputError(f"{package}.{kind} cannot load {path}: {error}") from error
+    _check_space(path, model, env)
+    return model
 
 
-def _algorithms(path: Path) -> tuple[str, list[str]]:
-    """The package and the algorithms that a zip may be of, by the module of its policy's class.
+def _algorithm(path: Path) -> tuple[str, str]:
+    """The package and the algorithm of a zip, by the module of its policy's class and its settings.
 
-    The file does not name its algorithm; its settings do not fit those of another package.
+    The file does not name its algorithm.
     """
     if not path.exists():
         raise InvalidInputError(f"--policy {path}: there is no such file")
@@ -286,16 +284,16 @@ def _algorithms(path: Path) -> tuple[str, list[str]]:
             f"{path} is not a zip that Stable-Baselines3 saved: {error}"
         ) from error
     package = next((p for p in _ZIP_PACKAGES if module.startswith(p)), _ZIP_PACKAGES[0])
-    algorithm = module.removeprefix(f"{package}.").split(".")[0].replace("_", "").upper()
-    if package == "sb3_contrib" and "recurrent" in module:
-        return package, ["RecurrentPPO"]
-    known = {"COMMON": _of_shared_policy(settings), "PPOMASK": ["MaskablePPO"]}
-    return package, known.get(algorithm, [algorithm])
-
-
-def _of_shared_policy(settings: dict[str, Any]) -> list[str]:
-    """PPO and A2C have one policy class."""
-    return ["PPO", "A2C"] if "clip_range" in settings else ["A2C", "PPO"]
+    if "recurrent" in module:
+        return package, "RecurrentPPO"
+    if "maskable" in module:
+        return package, "MaskablePPO"
+    if ".common." in module:
+        # One class of policies for several algorithms.
+        if "cg_max_steps" in settings:
+            return "sb3_contrib", "TRPO"
+        return package, "PPO" if "clip_range" in settings else "A2C"
+    return package, module.removeprefix(f"{package}.").split(".")[0].replace("_", "").upper()
 
 
 def _check_space(path: Path, model: Any, env: gym.Env) -> None:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.models.base import (
@@ -30,6 +31,7 @@ from bellman_diffusion.returns.support import Support
 
 # The variance of what is at both ends of a cell of width 1.
 _LARGEST_VARIANCE = 0.25
+_FEWEST = 2
 
 
 class CellOutputs(NamedTuple):
@@ -50,6 +52,12 @@ class CellModel(HeadModel):
 
     sigma: float = eqx.field(static=True, default=1.0)
     """The smoothing of the density that is drawn, in cells; it plays no part in training."""
+
+    def __check_init__(self) -> None:
+        if self.n_cells < _FEWEST:
+            raise InvalidInputError(
+                f"{self.n_outputs} outputs: cells need at least {3 * _FEWEST}, three for each"
+            )
 
     @property
     def n_cells(self) -> int:
