@@ -33,8 +33,9 @@ BEFORE = ("bellman train CartPole-v1 --algo c51",)
 
 def thinned(name, words):
     more = list(THINNED.get(name, ()))
-    if "--samples" in words:
-        more += ["--samples", "2000", "--max-iter", "250", "--n-basis", "11"]
+    if "--samples" in words or "--data" in words:
+        more += ["--samples", "2000"] if "--samples" in words else []
+        more += ["--max-iter", "250", "--n-basis", "11"]
     if name == "view" and "--html" not in words:
         # A server would not end.
         more += ["--html", "page.html"]
@@ -62,6 +63,9 @@ def folder(tmp_path, monkeypatch):
     sex = rng.choice(["F", "I", "M"], 400)
     pd.DataFrame({"Sex": sex, "Length": length, "Rings": rings}).to_csv("abalone.csv", index=False)
     PPO("MlpPolicy", "CartPole-v1", seed=0, device="cpu").save(tmp_path / "ppo.zip")
+    steps = np.tile([3.0, 2.0, 1.0], 300)
+    log = {"obs_0": steps, "obs_1": rng.normal(size=900), "reward": 1.0, "done": steps == 1}
+    pd.DataFrame(log | {"profit": rng.normal(size=900)}).to_csv("log.csv", index=False)
     (tmp_path / "my_module.py").write_text(
         "def act(observation):\n    return int(observation[2] > 0)\n"
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bellman_diffusion.agents import Agent, default_config, train_agents
     from bellman_diffusion.estimator import BellmanDiffusion
     from bellman_diffusion.images import ImageModel
-    from bellman_diffusion.planning import Planner, PlanSettings, plan
+    from bellman_diffusion.planning import Planner, PlanSettings, plan, plan_from_transitions
     from bellman_diffusion.recipe import Recipe, make_recipe
     from bellman_diffusion.tables import TableModel
 
@@ -41,6 +41,7 @@ __all__ = [
     "default_config",
     "make_recipe",
     "plan",
+    "plan_from_transitions",
     "train_agents",
 ]
 
@@ -56,6 +57,7 @@ _LAZY = {
     "default_config": "agents",
     "make_recipe": "recipe",
     "plan": "planning",
+    "plan_from_transitions": "planning",
     "train_agents": "agents",
 }
 

@@ -25,7 +25,7 @@ def evaluated(shift=0.0, width=1.0, starts=None):
     )
     starts = np.ones(N, bool) if starts is None else starts
     return evaluate_against_returns(
-        distributions, Returns(np.zeros((N, 1), np.float32), value, starts), n_groups=2
+        distributions, Returns(np.zeros((N, 1), np.float32), value, starts, np.zeros(N)), n_groups=2
     )
 
 

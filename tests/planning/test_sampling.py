@@ -55,7 +55,7 @@ def test_actions_that_are_none_are_refused_by_name():
     def broken(observation):
         raise KeyError("weights")
 
-    with pytest.raises(InvalidInputError, match="failed"):
+    with pytest.raises(InvalidInputError, match="the policy failed on"):
         sampler(broken).transitions(3, seed=0)
 
 

@@ -16,9 +16,10 @@ from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print
 from bellman_diffusion.cli.run_settings import read_pairs
 from bellman_diffusion.environments.model_files import is_model_file
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.planning.plan import PlanSettings
+from bellman_diffusion.planning.logs import Log, read_log
+from bellman_diffusion.planning.plan import PlanSettings, plan_log
 from bellman_diffusion.planning.plan import plan as make_plan
-from bellman_diffusion.planning.planner import PLANNER_FILE, POLICY_FILE, Planner
+from bellman_diffusion.planning.planner import LOGGED_POLICY, PLANNER_FILE, POLICY_FILE, Planner
 from bellman_diffusion.render.plan_page import (
     accuracy_table,
     episode_risk,
@@ -35,6 +36,17 @@ Policy = Annotated[
     typer.Option(
         help="optimal, random, module:function, a .npy table, or a Stable-Baselines3 .zip."
     ),
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        help="Evaluate the policy that a log is of: .npz, .csv or .parquet of transitions, or a Minari "
+        "dataset."
+    ),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="Where the log has what, as reward=r; may be repeated."),
 ]
 MapName = Annotated[str | None, typer.Option("--map", help="FrozenLake's map, such as 4x4 or 8x8.")]
 EnvOption = Annotated[
@@ -122,6 +134,8 @@ def plan(
             help="A Gymnasium environment's id, or a model: .npz, or .tra of PRISM and Storm."
         ),
     ] = None,
+    data: Data = None,
+    column: Column = None,
     policy: Policy = "optimal",
     objective: ObjectiveOption = "mean",
     epsilon: Annotated[float, typer.Option(help="Share of random actions mixed in.")] = 0.0,
@@ -158,8 +172,15 @@ def plan(
     if load is not None:
         _show(Planner.load(load), None, quiet, as_json)
         return
-    if env_id is None:
-        raise InvalidInputError("name an environment, as in: bellman plan FrozenLake-v1")
+    if (env_id is None) == (data is None):
+        raise InvalidInputError(
+            "name an environment, as in: bellman plan FrozenLake-v1; or a log, as in: "
+            "bellman plan --data log.csv"
+        )
+    if data is not None and (samples is not None or policy != PlanSettings.policy):
+        raise InvalidInputError(
+            "--data evaluates the policy of the log: leave out --policy, --samples"
+        )
     if exact and samples is not None:
         raise InvalidInputError("--exact and --samples exclude each other: give one")
     options = read_pairs(env_option or [], "--env-option")
@@ -167,8 +188,8 @@ def plan(
     if time_limit not in ("bootstrap", "end"):
         raise InvalidInputError(f"--time-limit {time_limit}: choose bootstrap or end")
     settings = PlanSettings(
-        env_id=env_id,
-        policy=policy,
+        env_id=env_id or str(data),
+        policy=policy if data is None else LOGGED_POLICY,
         objective=objective,
         epsilon=epsilon,
         gamma=gamma,
@@ -188,12 +209,28 @@ def plan(
         seed=seed,
         env_options=options,
     )
-    _plan(settings, out or Path("runs") / _name(settings, map_name), quiet, as_json)
+    # The log is read before anything is written.
+    log = None if data is None else read_log(data, _pairs(column))
+    folder = out or Path("runs") / _name(settings, map_name)
+    _plan(settings, folder, quiet, as_json, log)
 
 
-def _plan(settings: PlanSettings, folder: Path, quiet: bool, as_json: bool) -> None:
+def _pairs(columns: list[str] | None) -> dict[str, str]:
+    """As text: a column may be called 1."""
+    pairs: dict[str, str] = {}
+    for pair in columns or []:
+        name, _, column = pair.partition("=")
+        if not column:
+            raise InvalidInputError(f"--column {pair}: give NAME=COLUMN, as in reward=r")
+        pairs[name] = column
+    return pairs
+
+
+def _plan(
+    settings: PlanSettings, folder: Path, quiet: bool, as_json: bool, log: Log | None
+) -> None:
     run = RunFolder(folder, asdict(settings))
-    planner = _run(settings, run, quiet)
+    planner = _run(settings, run, quiet, log)
     run.make()
     planner.save(folder / PLANNER_FILE)
     if planner.stock_policy is not None:
@@ -208,7 +245,8 @@ def _name(settings: PlanSettings, map_name: str | None) -> str:
     parts = [settings.mode, settings.policy, settings.objective, map_name or ""]
     usual = (PlanSettings.mode, PlanSettings.policy, PlanSettings.objective, "")
     given = [part for part, default in zip(parts, usual, strict=True) if part != default]
-    name = Path(settings.env_id).stem if is_model_file(settings.env_id) else settings.env_id
+    is_file = is_model_file(settings.env_id) or settings.policy == LOGGED_POLICY
+    name = Path(settings.env_id).stem if is_file else settings.env_id
     # All that is not in the name: other settings get a folder of their own.
     usual_settings = PlanSettings(
         settings.env_id,
@@ -223,14 +261,17 @@ def _name(settings: PlanSettings, map_name: str | None) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(["plan", name, *given]))
 
 
-def _run(settings: PlanSettings, run: RunFolder, quiet: bool) -> Planner:
+def _run(settings: PlanSettings, run: RunFolder, quiet: bool, log: Log | None) -> Planner:
     def say(text: str) -> None:
         if not quiet:
             sys.stderr.write(f"{text}\n")
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
-        if settings.samples is None:
+        if log is not None:
+            progress = NoProgress() if quiet else RichProgress(f"plan {settings.env_id}")
+            planner = plan_log(settings, log, run=run, progress=progress, report=say)
+        elif settings.samples is None:
             planner = make_plan(settings, report=say)
         else:
             progress = NoProgress() if quiet else RichProgress(f"plan {settings.env_id}")

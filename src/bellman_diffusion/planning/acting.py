@@ -58,7 +58,9 @@ class ActingPolicy:
         except BellmanError:
             raise
         except Exception as error:
-            raise InvalidInputError(f"{self._name} failed: {error!r}") from error
+            raise InvalidInputError(
+                f"{self._name}: the policy failed on {observations!r}: {error!r}"
+            ) from error
         if len(chosen) != len(fresh):
             raise InvalidInputError(
                 f"{self._name} returned {len(chosen)} actions for {len(fresh)} observations"

@@ -17,8 +17,10 @@ from bellman_diffusion.planning.counting import Counted, CountedReturns
 from bellman_diffusion.planning.evaluation import evaluate_against_returns, reference_returns
 from bellman_diffusion.planning.job import Job, Shape, state_encoder
 from bellman_diffusion.planning.learning import LearnSettings, learn
+from bellman_diffusion.planning.logs import Log
 from bellman_diffusion.planning.monte_carlo import MonteCarlo
 from bellman_diffusion.planning.planner import (
+    LOGGED_POLICY,
     PlanFigures,
     PlannedReturns,
     Planner,
@@ -48,6 +50,9 @@ _LONGEST = 5000
 _HALF = 0.5
 # The rest of a return is at most a half: after so many steps the range has settled.
 _EXTENSIONS = 20
+# Of the episodes of a log, so many are held out.
+_LOG_HELD_OUT = 0.2
+_SHOWN_STARTS = 3
 # Enough cells to find the range of a counted chain's returns.
 _COARSE = 34
 # Starts that are kept with the planner.
@@ -96,6 +101,35 @@ def plan_from_episodes(job: Job, policy: PolicyFunction | ActingPolicy | None) -
     return planner
 
 
+def plan_from_log(job: Job, log: Log) -> Planner:
+    """On-policy evaluation of what was logged: no environment is made."""
+    s = job.settings
+    encoder = ObservationEncoder.for_space(log.space, s.env_id)
+    transitions, others = log.split(_LOG_HELD_OUT, s.seed)
+    if not len(transitions):
+        raise InvalidInputError(f"{s.env_id} has a single episode: nothing is left to learn from")
+    returns, shape, figures = _learn(job, transitions, encoder)
+    held_out = known_returns(others, s.gamma) if len(others) else None
+    figures = msgspec.structs.replace(figures, **_evaluated(returns, held_out))
+    n_states = encoder.n_discrete if s.mode == "default" and encoder.n_discrete else None
+    every = log.transitions
+    first = every.observation[np.concatenate([[True], every.ended[:-1] > 0])]
+    starts = [plain_observation(_observed(log.space, row)) for row in first[:_SHOWN_STARTS]]
+    planner = job.planner(returns, shape, figures, encoder, starts, n_states)
+    planner.header = msgspec.structs.replace(
+        planner.header,
+        from_log=True,
+        policy=LOGGED_POLICY,
+        start_rows=[plain_observation(row) for row in first[:_N_STARTS]],
+    )
+    return planner
+
+
+def _observed(space: gym.Space, row: np.ndarray) -> Any:
+    """A stored row as an observation of the log's space, as far as it has a plain form."""
+    return int(row[0]) if isinstance(space, gym.spaces.Discrete) else row
+
+
 def _is_counted(job: Job, space: gym.Space) -> bool:
     return job.settings.mode == "default" and finite_shape(space) is not None
 
@@ -139,9 +173,9 @@ def _held_out(job: Job, sampler: Sampler, transitions: Transitions) -> Returns:
     return known_returns(found, job.settings.gamma, horizon, job.time_limit)
 
 
-def _evaluated(returns: PlannedReturns, held_out: Returns) -> dict[str, Any]:
+def _evaluated(returns: PlannedReturns, held_out: Returns | None) -> dict[str, Any]:
     """Figures against held-out returns: accuracy, plain Monte Carlo, conformal intervals."""
-    if not len(held_out.value):
+    if held_out is None or not len(held_out.value):
         warnings.warn(
             "no held-out episode ended, so nothing evaluates the return distributions: use more "
             "--samples, or gamma < 1",

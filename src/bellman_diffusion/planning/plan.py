@@ -24,9 +24,14 @@ from bellman_diffusion.planning.acting import (
 from bellman_diffusion.planning.certify import Certified, certified_distribution, certify
 from bellman_diffusion.planning.evaluation import ExactEvaluation, reference_returns
 from bellman_diffusion.planning.exact import solve
-from bellman_diffusion.planning.from_samples import plan_from_episodes, plan_from_table
+from bellman_diffusion.planning.from_samples import (
+    plan_from_episodes,
+    plan_from_log,
+    plan_from_table,
+)
 from bellman_diffusion.planning.job import N_BASIS, Job, PlanSettings, Shape, state_encoder
 from bellman_diffusion.planning.learning import MODES
+from bellman_diffusion.planning.logs import Log
 from bellman_diffusion.planning.planner import (
     PlanFigures,
     Planner,
@@ -75,12 +80,63 @@ def plan(
     else:
         # What is left of the time limit is known in episodes alone.
         planner = plan_from_episodes(job, policy or _of_table(job, mdp))
+    # A policy that was given is not what `settings.policy` names: a saved planner must not say so.
+    name = settings.policy if policy is None else GIVEN_POLICY
+    planner.header = msgspec.structs.replace(planner.header, policy=name)
+    return _timed(planner, start)
+
+
+def plan_from_transitions(
+    observation: Any,
+    reward: Any,
+    next_observation: Any = None,
+    terminated: Any = None,
+    *,
+    truncated: Any = None,
+    episode: Any = None,
+    gamma: float = 0.99,
+    **settings: Any,
+) -> Planner:
+    """Evaluate the policy that logged transitions are of; a row for each step, in order.
+
+    `observation` has the shape (n, …); whole numbers are states of a table. `terminated` is 1 where an
+    episode ends, `truncated` where it is cut off, `episode` numbers the episodes. Without
+    `next_observation` it is the observation of the next row. Other settings are those of
+    `PlanSettings`.
+    """
+    log = Log.of(observation, reward, next_observation, terminated, truncated, episode)
+    return plan_log(PlanSettings("transitions", gamma=gamma, **settings), log)
+
+
+def plan_log(
+    settings: PlanSettings,
+    log: Log,
+    *,
+    run: RunFolder | None = None,
+    progress: Progress | None = None,
+    report: Callable[[str], None] | None = None,
+) -> Planner:
+    """Evaluate the policy that a log is of."""
+    check_gamma(settings.gamma)
+    if settings.mode not in (*MODES, *model_names()):
+        raise InvalidInputError(
+            f"mode {settings.mode!r}: choose {', '.join((*MODES, *model_names()))}"
+        )
+    if settings.time_limit == "end":
+        raise InvalidInputError(
+            "--time-limit end: a log does not tell its time limit. Mark truncated rows as terminated"
+        )
+    start = time.perf_counter()
+    planner = plan_from_log(Job(settings, None, run, progress, report), log)
+    return _timed(planner, start)
+
+
+def _timed(planner: Planner, start: float) -> Planner:
+    """With what planning took."""
     figures = msgspec.structs.replace(
         planner.figures, seconds=time.perf_counter() - start, peak_memory_gb=_peak_memory_gb()
     )
-    # A policy that was given is not what `settings.policy` names: a saved planner must not say so.
-    name = settings.policy if policy is None else GIVEN_POLICY
-    planner.header = msgspec.structs.replace(planner.header, figures=figures, policy=name)
+    planner.header = msgspec.structs.replace(planner.header, figures=figures)
     return planner
 
 

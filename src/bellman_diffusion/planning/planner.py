@@ -35,7 +35,7 @@ from bellman_diffusion.returns.observations import (
     finite_shape,
     timed,
     timed_space,
-    to_row,
+    to_rows,
 )
 from bellman_diffusion.returns.support import Support
 from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write_checkpoint
@@ -43,6 +43,8 @@ from bellman_diffusion.training.checkpoint import Header, read_checkpoint, write
 PLANNER_FILE = "planner.bellman"
 POLICY_FILE = "policy.npz"
 _KIND = "planner"
+# What a plan of a log is the plan of.
+LOGGED_POLICY = "logged"
 CERTIFIED, COUNTED, TABLE = "certified", "counted", "table"
 
 
@@ -59,6 +61,8 @@ class TableReturns(eqx.Module):
         return AtomicReturn.of_gaussians(coefficients, self.centres, self.sigma)
 
 
+# A list of observations, or an array of them.
+Observations = Sequence[Any] | np.ndarray
 PlannedReturns = Certified | CountedReturns | TableReturns | LearnedReturns
 
 
@@ -123,6 +127,8 @@ class PlannerHeader(Header, frozen=True, kw_only=True):
     n_discrete: int
     byte_scale: float | None
     """The largest byte of an image, where observations are bytes."""
+    from_log: bool = False
+    """Whether it was learned from a log: `env_id` is its name then, and there is no environment."""
     starts: list[Any]
     """Observations that episodes start from."""
     start_rows: list[Any]
@@ -159,6 +165,9 @@ class Planner:
     def space(self) -> gym.Space:
         """The environment's observations; a model's are its states."""
         h = self.header
+        if h.from_log:
+            finite = h.n_discrete and gym.spaces.Discrete(h.n_discrete)
+            return finite or gym.spaces.Box(-np.inf, np.inf, h.observation_shape)
         if is_model_file(h.env_id):
             return gym.spaces.Discrete(h.n_states or 1)
         space = make_env(h.env_id, **h.env_options).observation_space
@@ -170,9 +179,9 @@ class Planner:
         return self.header.time_limit is not None and isinstance(self.returns, LearnedReturns)
 
     def distribution(
-        self, observations: Sequence[Any], elapsed: Sequence[int] | None = None
+        self, observations: Observations, elapsed: Sequence[int] | None = None
     ) -> ReturnDistribution:
-        """The return distributions of a list of observations, one for each.
+        """The return distributions of a list or an array of observations, one for each.
 
         `elapsed` are the steps that episodes took to them, for a learned plan with `--time-limit end`;
         by default none.
@@ -185,7 +194,7 @@ class Planner:
         if self.header.objective != "mean":
             return self._of_starts(observations)
         try:
-            rows = np.stack([to_row(self.space, o) for o in observations])
+            rows = to_rows(self.space, observations)
         except (TypeError, ValueError) as error:
             raise InvalidInputError(
                 f"give a list of observations of {self.space}: {error}"
@@ -207,7 +216,7 @@ class Planner:
         return found.mixture()
 
     def interval(
-        self, observations: Sequence[Any], level: float = 0.9
+        self, observations: Observations, level: float = 0.9
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Ends of an interval for each observation that covers with a probability of `level`.
 
@@ -240,7 +249,7 @@ class Planner:
                 "return: use more --samples, or a policy that goes there"
             )
 
-    def _of_starts(self, observations: Sequence[Any]) -> ReturnDistribution:
+    def _of_starts(self, observations: Observations) -> ReturnDistribution:
         """A policy that looks at the stock has no return distribution of a state alone."""
         known = self.header.starts
         plain = [plain_observation(o) for o in observations]
@@ -282,6 +291,13 @@ def state_distribution(
         return certified_distribution(returns.certified, states, sigma).without_certificate()
     if isinstance(returns, TableReturns):
         return returns.distribution(rows)
+    return _learned_distribution(returns, rows)
+
+
+@eqx.filter_jit
+def _learned_distribution(
+    returns: LearnedReturns, rows: Float[Array, "n *shape"]
+) -> ReturnDistribution:
     return returns.distribution(rows)[:, 0]
 
 

@@ -47,6 +47,15 @@ def to_row(space: gym.Space, observation: Any) -> Float[np.ndarray, "*shape"]:
     return np.asarray(flatten(space, observation), np.float32)
 
 
+def to_rows(space: gym.Space, observations: Any) -> Float[np.ndarray, "n *shape"]:
+    """The same of several; an array of numbers is taken as a whole."""
+    if isinstance(observations, np.ndarray) and isinstance(space, gym.spaces.Box):
+        rows = np.asarray(observations, np.float32)
+        if rows.shape[1:] == space.shape:
+            return rows if is_image(space) else rows.reshape(len(rows), -1)
+    return np.stack([to_row(space, o) for o in observations])
+
+
 def timed_space(space: gym.Space) -> gym.Space:
     """Observations with the share of the time limit that has passed, for returns that depend on it."""
     return gym.spaces.Dict(obs=space, time=gym.spaces.Box(0.0, 1.0))

@@ -34,6 +34,10 @@ _PAGE_ACCURACY, _PAGE_MEMORY = 0.005, 1.0
 def record_planner(planner: Planner, seed: int, steps: int) -> Episode:
     """An episode of the planner's policy: `steps` steps in full, the others' rewards."""
     h = planner.header
+    if h.from_log:
+        raise InvalidInputError(
+            f"{h.env_id} is a log: there is no environment to play an episode in"
+        )
     if is_model_file(h.env_id):
         raise InvalidInputError(
             f"{h.env_id} is a model without pictures: there is no episode to show"

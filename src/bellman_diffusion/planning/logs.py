@@ -1,0 +1,266 @@
+"""Logged transitions: NPZ, CSV or Parquet files, Minari datasets, arrays; checked row by row."""
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.planning.transitions import Transitions
+from bellman_diffusion.returns.observations import finite_shape, to_row
+
+# What a column may be called in the logs of Minari, D4RL, Gymnasium and Stable-Baselines3.
+NAMES = {
+    "observation": ("observation", "observations", "obs", "state", "states"),
+    "reward": ("reward", "rewards"),
+    "next_observation": (
+        "next_observation", "next_observations", "next_obs", "next_state", "next_states"
+    ),
+    "terminated": ("terminated", "terminations", "terminal", "terminals", "done", "dones"),
+    "truncated": ("truncated", "truncations", "timeout", "timeouts"),
+    "episode": ("episode", "episodes", "episode_id", "episode_ids"),
+}  # fmt: skip
+_FORMATS = (".npz", ".csv", ".parquet")
+
+
+class Log(NamedTuple):
+    """Transitions in the order of their episodes, and the space of their observations."""
+
+    transitions: Transitions
+    space: gym.Space
+
+    @classmethod
+    def of(
+        cls,
+        observation: Any,
+        reward: Any,
+        next_observation: Any = None,
+        terminated: Any = None,
+        truncated: Any = None,
+        episode: Any = None,
+        name: str = "the transitions",
+    ) -> "Log":
+        """From arrays with a row for each step; whole numbers as observations are states of a table.
+
+        Without `next_observation` it is the observation of the episode's next row.
+        """
+        if terminated is None:
+            raise InvalidInputError(
+                f"{name}: nothing tells which steps end an episode. Give `terminated` (a column called "
+                f"{', '.join(NAMES['terminated'])}), all 0 where none does"
+            )
+        now = _observations(observation, "observation", name)
+        n = len(now)
+        numbers = {"reward": reward, "terminated": terminated, "truncated": truncated}
+        arrays = {
+            key: np.zeros(n) if a is None else _numbers(a, n, key, name)
+            for key, a in numbers.items()
+        }
+        over = (arrays["terminated"] > 0) | (arrays["truncated"] > 0)
+        if episode is not None:
+            over |= _last_rows(np.asarray(episode), n, name)
+        over[-1] = True
+        if next_observation is None:
+            later = np.concatenate([now[1:], now[-1:]])
+            # What followed the last row of a truncated episode is not known: the row goes.
+            lost = over & (arrays["terminated"] == 0)
+            over[:-1] |= lost[1:]
+            kept = ~lost
+        else:
+            later = _observations(next_observation, "next_observation", name)
+            if later.shape != now.shape:
+                raise InvalidInputError(
+                    f"{name}: observations have the shape {now.shape}, next observations {later.shape}"
+                )
+            jump = ~over[:-1] & np.any((later[:-1] != now[1:]).reshape(n - 1, -1), axis=1)
+            if jump.any() and (truncated is not None or episode is not None):
+                row = int(np.argmax(jump))
+                raise InvalidInputError(
+                    f"{name}: row {row} goes on to another observation than the one that row {row + 1} "
+                    "starts from, and no episode ends there: episodes overlap. Sort the rows by "
+                    "episode and step"
+                )
+            over[:-1] |= jump
+            kept = np.ones(n, bool)
+        if not kept.any():
+            raise InvalidInputError(f"{name}: no transition is left; give `next_observation`")
+        space = _space(now, later)
+        rows = [a[kept].astype(np.float32) for a in (now, arrays["reward"], later)]
+        flags = [a[kept].astype(np.float32) for a in (arrays["terminated"] > 0, over)]
+        observed, rewards, after = rows
+        shape = (len(rewards), -1) if observed.ndim < 4 else observed.shape
+        return cls(
+            Transitions(observed.reshape(shape), rewards, after.reshape(shape), *flags), space
+        )
+
+    def split(self, share: float, seed: int) -> tuple[Transitions, Transitions]:
+        """Episodes to learn from, and a share of them, drawn at random, that are held out."""
+        ended = self.transitions.ended > 0
+        number = np.concatenate([[0], np.cumsum(ended[:-1])])
+        n_episodes = int(number[-1]) + 1
+        n_out = int(share * n_episodes)
+        out = np.random.default_rng(seed).choice(n_episodes, n_out, replace=False)
+        apart = np.isin(number, out)
+        return tuple(  # pyright: ignore[reportReturnType]
+            Transitions(*(a[rows] for a in self.transitions)) for rows in (~apart, apart)
+        )
+
+
+def read_log(source: str, columns: Mapping[str, str] | None = None) -> Log:
+    """A file of transitions, or a Minari dataset by its id or folder; `columns` name what is where."""
+    path = Path(source)
+    unknown = set(columns or {}) - set(NAMES)
+    if unknown:
+        raise InvalidInputError(
+            f"--column {sorted(unknown)[0]}: choose {', '.join(NAMES)}, as in reward=r"
+        )
+    if path.suffix.lower() not in _FORMATS:
+        return _from_minari(source)
+    table = _read(path)
+    found = {key: _find(table, key, dict(columns or {}).get(key), source) for key in NAMES}
+    for key in ("observation", "reward"):
+        if found[key] is None:
+            raise InvalidInputError(
+                f"{source} has no {key}: its columns are {', '.join(table)}. Name the column by "
+                f"--column {key}=NAME"
+            )
+    return Log.of(**found, name=source)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Columns, or arrays, by name."""
+    try:
+        if path.suffix.lower() == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        read = pd.read_csv if path.suffix.lower() == ".csv" else pd.read_parquet
+        frame = read(path)
+        return {str(name): frame[name].to_numpy() for name in frame}
+    except (OSError, ValueError, KeyError, pd.errors.ParserError) as error:
+        raise InvalidInputError(f"{path} cannot be read as a log: {error}") from error
+
+
+def _find(table: Mapping[str, Any], key: str, given: str | None, source: str) -> Any:
+    """One column, or numbered ones such as obs_0, obs_1."""
+    lower = {name.lower(): name for name in table}
+    for name in [given.lower()] if given else NAMES[key]:
+        if name in lower:
+            return table[lower[name]]
+        parts = [f"{name}_{i}" for i in range(len(table)) if f"{name}_{i}" in lower]
+        if parts:
+            return np.column_stack([table[lower[part]] for part in parts])
+    if given:
+        raise InvalidInputError(
+            f"{source} has no column {given}: its columns are {', '.join(table)}"
+        )
+    return None
+
+
+def _from_minari(source: str) -> Log:
+    try:
+        minari = importlib.import_module("minari")
+    except ImportError as error:
+        raise InvalidInputError(
+            f"{source} is neither {', '.join(_FORMATS)}; for a Minari dataset install that package "
+            "(pip install 'minari[hdf5]')"
+        ) from error
+    try:
+        if Path(source).is_dir():
+            folder = Path(source)
+            data = folder if (folder / "metadata.json").exists() else folder / "data"
+            dataset = importlib.import_module("minari.dataset.minari_dataset").MinariDataset(data)
+        else:
+            dataset = minari.load_dataset(source)
+    except Exception as error:  # (whatever Minari raises: no such data set, no storage)
+        raise InvalidInputError(f"{source} cannot be read as a Minari dataset: {error}") from error
+    space, parts = dataset.observation_space, []
+    for episode in dataset.iterate_episodes():
+        rows = _rows_of(space, episode.observations, len(episode.rewards) + 1)
+        over = np.zeros(len(episode.rewards))
+        over[-1] = 1
+        parts.append((rows[:-1], episode.rewards, rows[1:], episode.terminations, over))
+    columns = (np.concatenate(column).astype(np.float32) for column in zip(*parts, strict=True))
+    observation, reward, later, terminated, ended = columns
+    _finite(reward, "reward", source)
+    return Log(Transitions(observation, reward, later, terminated, ended), space)
+
+
+def _rows_of(space: gym.Space, observations: Any, n: int) -> np.ndarray:
+    """The rows of an episode of Minari: dictionaries and tuples hold an array for each part."""
+
+    def one(part: Any, i: int) -> Any:
+        if isinstance(part, dict):
+            return {key: one(value, i) for key, value in part.items()}
+        return tuple(one(value, i) for value in part) if isinstance(part, tuple) else part[i]
+
+    return np.stack([to_row(space, one(observations, i)) for i in range(n)])
+
+
+def _observations(values: Any, key: str, name: str) -> np.ndarray:
+    array = np.asarray(values)
+    try:
+        if array.dtype == object:
+            array = np.stack([np.asarray(v, np.float32) for v in array])
+        elif array.dtype.kind not in "biuf":
+            raise ValueError("not numbers")
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name}: {key} is not an array of numbers of one shape: {error}"
+        ) from error
+    if len(array) == 0:
+        raise InvalidInputError(f"{name}: there are no rows")
+    _finite(array.reshape(len(array), -1).sum(axis=1), key, name)
+    return array
+
+
+def _numbers(values: Any, n: int, key: str, name: str) -> Float[np.ndarray, " n"]:
+    try:
+        array = np.asarray(values).astype(float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name}: {key} is not a column of numbers: {error}") from error
+    if array.shape != (n,):
+        raise InvalidInputError(
+            f"{name}: {key} has the shape {array.shape}; a number is needed for each of {n} rows"
+        )
+    _finite(array, key, name)
+    return array
+
+
+def _finite(values: np.ndarray, key: str, name: str) -> None:
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise InvalidInputError(f"{name}: {key} of row {bad[0]} is not a finite number")
+
+
+def _last_rows(episode: np.ndarray, n: int, name: str) -> Bool[np.ndarray, " n"]:
+    """Where the number of the episode changes; no number may come back."""
+    if episode.shape != (n,):
+        raise InvalidInputError(f"{name}: {n} rows need as many episode numbers")
+    change = np.flatnonzero(episode[1:] != episode[:-1])
+    first = episode[np.concatenate([[0], change + 1])]
+    values, counts = np.unique(first, return_counts=True)
+    if (counts > 1).any():
+        raise InvalidInputError(
+            f"{name}: the rows of episode {values[np.argmax(counts > 1)]} are not together: episodes "
+            "overlap. Sort the rows by episode and step"
+        )
+    last = np.zeros(n, bool)
+    last[change] = True
+    return last
+
+
+def _space(now: np.ndarray, later: np.ndarray) -> gym.Space:
+    """Whole numbers are states of a table, all else is a box."""
+    flat = now.reshape(len(now), -1)
+    if flat.shape[1] == 1 and now.dtype.kind in "biu":
+        if flat.min() < 0:
+            return gym.spaces.Box(-np.inf, np.inf, (1,))
+        table = gym.spaces.Discrete(int(max(now.max(), later.max())) + 1)
+        return table if finite_shape(table) else gym.spaces.Box(-np.inf, np.inf, (1,))
+    shape = now.shape[1:] if now.ndim == 4 else (flat.shape[1],)
+    return gym.spaces.Box(-np.inf, np.inf, shape)
