@@ -57,9 +57,11 @@ def test_the_time_limit_ends_the_episode_where_that_is_asked_for(tmp_path):
 
 def test_a_learned_plan_sees_the_time_limit_too(tmp_path):
     """A network reads it: FrozenLake's 100 steps have the mean 0.520, the endless game 0.542."""
-    arguments = "FrozenLake-v1 --time-limit end --samples 30000 --max-iter 800 --mode cells --n-basis 33 --json"
+    arguments = (
+        "FrozenLake-v1 --time-limit end --samples 30000 --max-iter 800 --mode cells --n-basis 33"
+    )
     out = tmp_path / "run"
-    result = run(*arguments.split(), "--out", str(out))
+    result = run(*arguments.split(), "--json", "--out", str(out))
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout.splitlines()[-1])
     assert figures["starts"][0]["mean"] == pytest.approx(0.520, abs=0.05)
