@@ -33,7 +33,7 @@ BEFORE = ("bellman train CartPole-v1 --algo c51",)
 
 def thinned(name, words):
     more = list(THINNED.get(name, ()))
-    if "--samples" in words or "--data" in words:
+    if name == "plan" and ("--samples" in words or "--data" in words):
         more += ["--samples", "2000"] if "--samples" in words else []
         more += ["--max-iter", "250", "--n-basis", "11"]
     if name == "view" and "--html" not in words:

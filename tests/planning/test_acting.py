@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning import PlanSettings, plan
-from bellman_diffusion.planning.acting import acting
+from bellman_diffusion.planning.acting import acting, as_action
 
 FRESH, LATER = np.ones(3, bool), np.zeros(3, bool)
 
@@ -54,6 +54,31 @@ def test_a_memory_is_each_episodes_own_and_starts_empty(cart_pole):
     assert policy.actions(o, LATER) == [1, 1, 1]
     assert policy.actions(o, np.array([False, True, False])) == [0, 0, 0]
     assert policy.actions(o, LATER) == [1, 1, 1]
+
+
+def test_actions_of_tuples_fit_and_infinite_ones_do_not():
+    space = gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.Box(-1, 1, (2,))])
+    action = (1, np.zeros(2, np.float32))
+    assert as_action(space, action, np.random.default_rng(0)) is action
+    with pytest.raises(InvalidInputError, match="not an action"):
+        as_action(gym.spaces.Discrete(2), np.inf, np.random.default_rng(0))
+
+
+def test_a_table_asks_a_policy_in_every_state_and_says_what_it_cannot_do(tmp_path, monkeypatch):
+    (tmp_path / "table_policies.py").write_text(
+        "def batched(o):\n    return [2 for _ in o]\nbatched.batched = True\n"
+        "def remembers(o, state):\n    return 0, state\n"
+        "def nothing(o):\n    return None\n"
+        "def breaks(o):\n    raise KeyError(o)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    planner = plan(PlanSettings("FrozenLake-v1", "table_policies:batched", n_basis=34))
+    assert 0 < float(planner.distribution([0]).mean()[0]) < 0.1
+    for name in ("remembers", "nothing", "breaks"):
+        with pytest.raises(InvalidInputError, match=r"memory|failed|returned"):
+            plan(PlanSettings("FrozenLake-v1", f"table_policies:{name}", n_basis=34))
+    with pytest.raises(InvalidInputError, match="give --samples"):
+        plan(PlanSettings("FrozenLake-v1", "table_policies:batched", stochastic=True))
 
 
 def test_a_share_of_the_actions_is_random(cart_pole):

@@ -88,11 +88,42 @@ def test_logs_that_make_no_sense_are_refused():
         Log.of(box[:0], REWARD[:0], None, TERMINATED[:0])
 
 
+def test_what_follows_an_end_is_nothing():
+    """A log may have −1 there: states and counts stay what they are."""
+    after = np.where(TERMINATED == 1, -1, NEXT)
+    found = Log.of(STATE, REWARD, after, TERMINATED, TRUNCATED)
+    assert found.space.n == 5
+    assert found.transitions.next_observation.min() >= 0
+    one = Log.of([[1.0, 2.0]], [1.0], [[1.0, 3.0]], [1])
+    assert len(one.transitions) == 1
+
+
+def test_settings_that_are_not_for_logs_are_refused():
+    for wrong in ({"objective": "cvar:0.1"}, {"epsilon": 0.1}, {"time_limit": "end"}):
+        with pytest.raises(InvalidInputError):
+            plan_from_transitions(STATE, REWARD, NEXT, TERMINATED, **wrong)
+    with pytest.raises(InvalidInputError, match="trace"):
+        plan_from_transitions(STATE, REWARD, NEXT, TERMINATED, trace=1.5)
+
+
+def test_starts_of_a_table_are_states_that_occur():
+    """Every episode has a start of its own: those that were held out are not asked for."""
+    start = np.arange(60)
+    state = np.column_stack([start, np.full(60, 60), np.full(60, 61)]).reshape(-1)
+    end = np.tile([0, 0, 1], 60)
+    with pytest.warns(RuntimeWarning, match="start where no other one was"):
+        planner = plan_from_transitions(state, np.ones(180), None, end, gamma=0.9)
+    np.testing.assert_allclose(planner.distribution(planner.starts).mean(), 2.71, atol=1e-3)
+    assert float(planner.start_distribution().mean()) == pytest.approx(2.71, abs=1e-3)
+
+
 def test_a_table_is_counted_and_saved(tmp_path):
     """The two-state chain: m₀ = 1 + 0.9 m₁, m₁ = 0.4 · 2 + 0.6 · 0.9 m₀."""
     t = sample_chain(two_states(), 40_000, seed=0)
     state, after = (a[:, 0].astype(int) for a in (t.observation, t.next_observation))
-    planner = plan_from_transitions(state, t.reward, after, t.terminated, gamma=0.9)
+    # Rows are not in the order of episodes, so that hardly any return is known.
+    with pytest.warns(RuntimeWarning, match="held-out"):
+        planner = plan_from_transitions(state, t.reward, after, t.terminated, gamma=0.9)
     planner.save(tmp_path / "planner.bellman")
     m0 = (1 + 0.9 * 0.8) / (1 - 0.9 * 0.54)
     for one in (planner, Planner.load(tmp_path / "planner.bellman")):

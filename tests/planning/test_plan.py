@@ -70,6 +70,10 @@ def test_the_range_of_returns_has_room_for_what_comes_after_a_truncation():
     low, high = range_of_returns(Transitions(rows, ones, rows, never, ended), 0.9)
     assert low <= 6.5
     assert high == pytest.approx(10.0)
+    # Also where the cut comes early: at γ = 0.99 a third of the return is not seen.
+    many = (np.tile(a, (12, 1)[: a.ndim]) for a in (rows, ones, rows, never))
+    found = range_of_returns(Transitions(*many, np.eye(120, dtype=np.float32)[119]), 0.99)
+    assert found[1] == pytest.approx(100.0)
     # Single rows are no episodes: only the rewards bound what comes after them.
     assert range_of_returns(Transitions(rows, ones, rows, never, ones), 0.9) == (
         0.0,
@@ -97,6 +101,25 @@ def test_truncated_rows_are_not_known_returns_and_ends_are():
     assert known.observation[:, 0].tolist() == [0, 1, 2]
     assert known.value.tolist() == [1.75, 1.5, 1.0]
     assert known.starts.tolist() == [True, False, False]
+
+
+def test_an_episode_that_was_cut_off_is_lost_and_nothing_is_promised_then():
+    """One that fails after 3 steps and one that goes on: the first alone says nothing of both."""
+    rows = np.zeros((8, 1), np.float32)
+    ended = np.isin(np.arange(8), (2, 7)).astype(np.float32)
+    terminated = np.isin(np.arange(8), (2,)).astype(np.float32)
+    found = known_returns(Transitions(rows, np.ones(8, np.float32), rows, terminated, ended), 0.99)
+    assert (len(found.value), found.n_lost, found.of_starts().n_lost) == (3, 1, 1)
+    settings = PlanSettings("CartPole-v1", samples=1000, max_iter=20, gamma=1.0, support=(0, 500))
+
+    def balance(observation):
+        # Some episodes fail, others reach the time limit.
+        return int(3 * observation[2] + observation[3] > 0) if observation[0] < 0.2 else 0
+
+    with pytest.warns(RuntimeWarning, match="not known|evaluates"):
+        planner = plan(settings, policy=balance)
+    assert planner.figures.start is None
+    assert planner.figures.conformal == []
 
 
 def test_observations_of_discrete_and_tuple_spaces_are_indices():

@@ -39,6 +39,19 @@ def test_truncation_is_not_termination_unless_the_limit_ends_episodes():
     assert np.allclose(ending.next_observation[:6, -1], np.arange(1, 7) / 7)
 
 
+def test_a_policy_never_sees_the_end_of_an_episode():
+    """An environment that is over is not acted in: the policy may not know such observations."""
+    seen = set()
+
+    def act(observation):
+        seen.add(int(observation[0]))
+        return 0
+
+    found = sampler(act).transitions(200, seed=0)
+    assert seen == set(range(7))
+    assert found.next_observation.max() == 7
+
+
 def test_long_episodes_are_not_left_out():
     """Episodes of 1 and of 7 steps with a half each: whole episodes have a mean length of 4."""
     found = sampler(stop_at_once=0.5).episodes(400, seed=0)

@@ -211,7 +211,9 @@ def plan(
     )
     # The log is read before anything is written.
     log = None if data is None else read_log(data, _pairs(column))
-    folder = out or Path("runs") / _name(settings, map_name)
+    folder = out or Path("runs") / (
+        _name(settings, map_name) + ("" if log is None else f"-{log.digest()[:6]}")
+    )
     _plan(settings, folder, quiet, as_json, log)
 
 
@@ -229,7 +231,7 @@ def _pairs(columns: list[str] | None) -> dict[str, str]:
 def _plan(
     settings: PlanSettings, folder: Path, quiet: bool, as_json: bool, log: Log | None
 ) -> None:
-    run = RunFolder(folder, asdict(settings))
+    run = RunFolder(folder, asdict(settings) | ({} if log is None else {"log": log.digest()}))
     planner = _run(settings, run, quiet, log)
     run.make()
     planner.save(folder / PLANNER_FILE)

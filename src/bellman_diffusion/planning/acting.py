@@ -125,9 +125,11 @@ def table_policy(
 
 def as_action(space: gym.Space, chosen: Any, rng: np.random.Generator) -> Any:
     """What a policy returned as an action; for a discrete space it may be probabilities."""
+    if isinstance(space, gym.spaces.Tuple | gym.spaces.Dict):
+        return chosen
     try:
         array = np.asarray(chosen)
-        if array.dtype.kind not in "biuf" and not isinstance(chosen, dict | tuple):
+        if array.dtype.kind not in "biuf":
             raise InvalidInputError(
                 f"the policy returned {chosen!r}, which is not an action of {space}"
             )
@@ -144,7 +146,7 @@ def as_action(space: gym.Space, chosen: Any, rng: np.random.Generator) -> Any:
                     "a discrete policy does not fit it. Return an array of that shape."
                 )
             return np.asarray(chosen, space.dtype)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"the policy returned {chosen!r}, which is not an action of {space}: {error}"
         ) from error
@@ -160,7 +162,7 @@ def _by_function(policy: PolicyFunction, space: gym.Space) -> Choose:
     def each(observations: Any, n: int) -> Iterator[Any]:
         return iterate(batched(n), observations)
 
-    if not _has_memory(policy):
+    if not has_memory(policy):
         return lambda observations, fresh: [policy(o) for o in each(observations, len(fresh))]
     memory: list[Any] = []
 
@@ -176,7 +178,7 @@ def _by_function(policy: PolicyFunction, space: gym.Space) -> Choose:
     return choose
 
 
-def _has_memory(policy: PolicyFunction) -> bool:
+def has_memory(policy: PolicyFunction) -> bool:
     """Whether a function takes a state beside the observation."""
     try:
         parameters = inspect.signature(policy).parameters.values()
@@ -191,6 +193,9 @@ def _by_predict(model: Any, deterministic: bool) -> Choose:
     memory: list[Any] = [None]
 
     def choose(observations: Any, fresh: Bool[np.ndarray, " n"]) -> Any:
+        if fresh.all():
+            # A new set of environments, perhaps of another size.
+            memory[0] = None
         actions, memory[0] = model.predict(
             observations, state=memory[0], episode_start=fresh, deterministic=deterministic
         )
@@ -252,7 +257,11 @@ def _from_zip(path: Path, env: gym.Env) -> Any:
     """The model in a zip of Stable-Baselines3, of sb3-contrib or of sbx."""
     package, kind = _algorithm(path)
     try:
-        algorithm = getattr(importlib.import_module(package), kind)
+        module = importlib.import_module(package)
+        # Such as CrossQ, in the module crossq.
+        algorithm = getattr(
+            module, next((n for n in dir(module) if n.upper() == kind.upper()), kind)
+        )
     except ImportError as error:
         name = {"sbx": "sbx-rl"}.get(package, package.replace("_", "-"))
         raise InvalidInputError(
@@ -290,7 +299,7 @@ def _algorithm(path: Path) -> tuple[str, str]:
         return package, "RecurrentPPO"
     if "maskable" in module:
         return package, "MaskablePPO"
-    if ".common." in module:
+    if ".common." in module or package not in module:
         # One class of policies for several algorithms.
         if "cg_max_steps" in settings:
             return "sb3_contrib", "TRPO"
@@ -302,7 +311,9 @@ def _check_space(path: Path, model: Any, env: gym.Env) -> None:
     """A policy of another environment is refused before it acts."""
     for name in ("observation_space", "action_space"):
         own, of_env = getattr(model, name, None), getattr(env, name)
-        if own is not None and own.shape != of_env.shape:
+        # Images may be saved with their channels first.
+        shapes = (of_env.shape, (of_env.shape or ())[-1:] + (of_env.shape or ())[:-1])
+        if own is not None and own.shape not in shapes:
             raise InvalidInputError(
                 f"{path} is a policy for another environment: its {name.replace('_', ' ')} is {own}, "
                 f"here it is {of_env}"

@@ -8,6 +8,7 @@ import gymnasium as gym
 import jax.numpy as jnp
 import msgspec
 import numpy as np
+from jaxtyping import Bool
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.acting import ActingPolicy, PolicyFunction, acting
@@ -41,17 +42,22 @@ from bellman_diffusion.planning.transitions import (
 )
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.mdp import FiniteMDP
-from bellman_diffusion.returns.observations import ObservationEncoder, finite_shape, timed_space
+from bellman_diffusion.returns.observations import (
+    ObservationEncoder,
+    finite_shape,
+    timed_space,
+    to_row,
+)
 
 # Held-out episodes have this share of the transitions, but at least so many episodes.
 _HELD_OUT, _LEAST_EPISODES = 0.25, 40
 _LONGEST = 5000
-# A return is bounded by what was seen of it where at most this share of it was not.
-_HALF = 0.5
-# The rest of a return is at most a half: after so many steps the range has settled.
-_EXTENSIONS = 20
+# What was seen of a return tells its size where at most this share of it was not.
+_MOST_UNKNOWN = 0.9
 # Of the episodes of a log, so many are held out.
 _LOG_HELD_OUT = 0.2
+# For an evaluation by groups of states.
+_FEWEST_RETURNS = 8
 _SHOWN_STARTS = 3
 # Enough cells to find the range of a counted chain's returns.
 _COARSE = 34
@@ -92,9 +98,12 @@ def plan_from_episodes(job: Job, policy: PolicyFunction | ActingPolicy | None) -
     held_out = _held_out(job, sampler._replace(make=_played_on(job)), transitions)
     figures = msgspec.structs.replace(figures, **_evaluated(returns, held_out))
     starts = start_observations(env, None, s.seed)
+    rows = np.stack([to_row(env.observation_space, o) for o in starts])
+    starts = [o for o, known in zip(starts, _occurs(returns, rows), strict=True) if known]
     n_states = encoder.n_discrete if counted else None
     planner = job.planner(returns, shape, figures, encoder, starts, n_states)
-    first = held_out.of_starts().observation[:_N_STARTS]
+    first = held_out.of_starts().observation
+    first = first[_occurs(returns, first)][:_N_STARTS]
     planner.header = msgspec.structs.replace(
         planner.header, start_rows=[plain_observation(row) for row in first]
     )
@@ -114,6 +123,7 @@ def plan_from_log(job: Job, log: Log) -> Planner:
     n_states = encoder.n_discrete if s.mode == "default" and encoder.n_discrete else None
     every = log.transitions
     first = every.observation[np.concatenate([[True], every.ended[:-1] > 0])]
+    first = first[_occurs(returns, first)]
     starts = [plain_observation(_observed(log.space, row)) for row in first[:_SHOWN_STARTS]]
     planner = job.planner(returns, shape, figures, encoder, starts, n_states)
     planner.header = msgspec.structs.replace(
@@ -158,7 +168,8 @@ def _played_on(job: Job) -> Any:
         needed = limit or _LONGEST
     else:
         enough = int(np.ceil(np.log(NEGLIGIBLE) / np.log(gamma)))
-        needed = max(limit or 0, min(enough, _LONGEST))
+        # As long for a state at the limit as for one at the start.
+        needed = (limit or 0) + min(enough, _LONGEST)
     return job.make if needed == limit else lambda: job.make_with_limit(needed)
 
 
@@ -175,7 +186,7 @@ def _held_out(job: Job, sampler: Sampler, transitions: Transitions) -> Returns:
 
 def _evaluated(returns: PlannedReturns, held_out: Returns | None) -> dict[str, Any]:
     """Figures against held-out returns: accuracy, plain Monte Carlo, conformal intervals."""
-    if held_out is None or not len(held_out.value):
+    if held_out is None or len(held_out.value) < _FEWEST_RETURNS:
         warnings.warn(
             "no held-out episode ended, so nothing evaluates the return distributions: use more "
             "--samples, or gamma < 1",
@@ -183,14 +194,32 @@ def _evaluated(returns: PlannedReturns, held_out: Returns | None) -> dict[str, A
             stacklevel=4,
         )
         return {}
+    if isinstance(returns, CountedReturns):
+        held_out = held_out.chosen(_occurs(returns, held_out.observation))
     predicted = state_distribution(returns, jnp.asarray(held_out.observation))
     found: dict[str, Any] = {"held_out": evaluate_against_returns(predicted, held_out)}
     first = held_out.of_starts()
-    if len(first.value) > 1:
+    if first.n_lost:
+        warnings.warn(
+            f"the return of {first.n_lost} held-out episodes is not known (they were cut off, or start "
+            "where no other one was): those that are known may not be like them, so there is no Monte-"
+            "Carlo estimate and no calibrated interval. Use more data, --time-limit end, or a lower "
+            "gamma",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    elif len(first.value) > 1:
         starts = state_distribution(returns, jnp.asarray(first.observation))
         seen = MonteCarlo.of(first.value, float(first.slack.max()))
         found |= {"start": seen, "conformal": calibrate(starts, first)}
     return found
+
+
+def _occurs(returns: PlannedReturns, rows: np.ndarray) -> Bool[np.ndarray, " n"]:
+    """Which rows something is known of: in a counted chain those of states that occur."""
+    if isinstance(returns, CountedReturns):
+        return returns.seen[rows[:, 0].astype(int)]
+    return np.ones(len(rows), bool)
 
 
 def _learn(
@@ -235,13 +264,14 @@ def range_of_returns(transitions: Transitions, gamma: float) -> tuple[float, flo
     Where rows are not episodes, or episodes are cut off early, what the rewards seen allow.
     """
     value, unknown = partial_returns(transitions, gamma)
-    known = unknown <= _HALF
+    known = unknown <= _MOST_UNKNOWN
     reward = transitions.reward
     # No return lies beyond what the rewards allow.
     longest = np.inf if gamma == 1 else 1 / (1 - gamma)
     least = float(reward.min()) * longest if reward.min() < 0 else 0.0
     greatest = float(reward.max()) * longest if reward.max() > 0 else 0.0
-    if np.all(transitions.ended) or not known.any():
+    no_episodes = np.all(transitions.ended) and not np.all(transitions.terminated)
+    if no_episodes or not known.any():
         if gamma == 1:
             raise InvalidInputError(
                 "no episode ends in the transitions and gamma is 1, so returns have no bound: give "
@@ -249,11 +279,9 @@ def range_of_returns(transitions: Transitions, gamma: float) -> tuple[float, flo
             )
         low, high = least, greatest
     else:
-        low, high = float(value[known].min()), float(value[known].max())
-        # Returns x = seen + unknown · x' with x' in the same range.
-        for _ in range(_EXTENSIONS):
-            low = min(low, float((value + unknown * low)[known].min()))
-            high = max(high, float((value + unknown * high)[known].max()))
+        # What was not seen may be nothing, or go on as before: x = seen + unknown · x.
+        on = value[known] / (1 - unknown[known])
+        low, high = (float(f([f(value), f(on)])) for f in (np.min, np.max))
         margin = 0.05 * (high - low)
         low, high = max(low - margin, least), min(high + margin, greatest)
     return (low, high) if high > low else (low - 1.0, high + 1.0)

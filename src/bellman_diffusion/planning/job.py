@@ -133,7 +133,8 @@ class Job:
 
     def make_with_limit(self, steps: int) -> gym.Env:
         """The environment with another time limit."""
-        return make_env(self.settings.env_id, max_episode_steps=steps, **self.settings.env_options)
+        options = self.settings.env_options | {"max_episode_steps": steps}
+        return make_env(self.settings.env_id, **options)
 
     def planner(
         self,

@@ -1,6 +1,8 @@
 """Logged transitions: NPZ, CSV or Parquet files, Minari datasets, arrays; checked row by row."""
 
+import hashlib
 import importlib
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,10 +67,11 @@ class Log(NamedTuple):
         if episode is not None:
             over |= _last_rows(np.asarray(episode), n, name)
         over[-1] = True
+        ends = arrays["terminated"] > 0
         if next_observation is None:
             later = np.concatenate([now[1:], now[-1:]])
             # What followed the last row of a truncated episode is not known: the row goes.
-            lost = over & (arrays["terminated"] == 0)
+            lost = over & ~ends
             over[:-1] |= lost[1:]
             kept = ~lost
         else:
@@ -77,7 +80,10 @@ class Log(NamedTuple):
                 raise InvalidInputError(
                     f"{name}: observations have the shape {now.shape}, next observations {later.shape}"
                 )
-            jump = ~over[:-1] & np.any((later[:-1] != now[1:]).reshape(n - 1, -1), axis=1)
+            # What stands there at an end, such as -1, is no observation.
+            later = np.where(ends.reshape(-1, *[1] * (now.ndim - 1)), now, later)
+            apart = (later[:-1] != now[1:]).reshape(n - 1, now[0].size)
+            jump = ~over[:-1] & np.any(apart, axis=1)
             if jump.any() and (truncated is not None or episode is not None):
                 row = int(np.argmax(jump))
                 raise InvalidInputError(
@@ -97,6 +103,13 @@ class Log(NamedTuple):
         return cls(
             Transitions(observed.reshape(shape), rewards, after.reshape(shape), *flags), space
         )
+
+    def digest(self) -> str:
+        """Of all that is in it: a run goes on with its own log alone."""
+        found = hashlib.sha256()
+        for array in self.transitions:
+            found.update(np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()[:16]
 
     def split(self, share: float, seed: int) -> tuple[Transitions, Transitions]:
         """Episodes to learn from, and a share of them, drawn at random, that are held out."""
@@ -141,7 +154,10 @@ def _read(path: Path) -> dict[str, Any]:
         read = pd.read_csv if path.suffix.lower() == ".csv" else pd.read_parquet
         frame = read(path)
         return {str(name): frame[name].to_numpy() for name in frame}
-    except (OSError, ValueError, KeyError, pd.errors.ParserError) as error:
+    except (
+        OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile,
+        pd.errors.ParserError,
+    ) as error:  # fmt: skip
         raise InvalidInputError(f"{path} cannot be read as a log: {error}") from error
 
 
@@ -184,6 +200,8 @@ def _from_minari(source: str) -> Log:
         over = np.zeros(len(episode.rewards))
         over[-1] = 1
         parts.append((rows[:-1], episode.rewards, rows[1:], episode.terminations, over))
+    if not parts:
+        raise InvalidInputError(f"{source} has no episodes")
     columns = (np.concatenate(column).astype(np.float32) for column in zip(*parts, strict=True))
     observation, reward, later, terminated, ended = columns
     _finite(reward, "reward", source)
@@ -242,7 +260,7 @@ def _last_rows(episode: np.ndarray, n: int, name: str) -> Bool[np.ndarray, " n"]
     if episode.shape != (n,):
         raise InvalidInputError(f"{name}: {n} rows need as many episode numbers")
     change = np.flatnonzero(episode[1:] != episode[:-1])
-    first = episode[np.concatenate([[0], change + 1])]
+    first = episode[np.concatenate([[0], change + 1])].astype(str)
     values, counts = np.unique(first, return_counts=True)
     if (counts > 1).any():
         raise InvalidInputError(
@@ -258,7 +276,7 @@ def _space(now: np.ndarray, later: np.ndarray) -> gym.Space:
     """Whole numbers are states of a table, all else is a box."""
     flat = now.reshape(len(now), -1)
     if flat.shape[1] == 1 and now.dtype.kind in "biu":
-        if flat.min() < 0:
+        if min(now.min(), later.min()) < 0:
             return gym.spaces.Box(-np.inf, np.inf, (1,))
         table = gym.spaces.Discrete(int(max(now.max(), later.max())) + 1)
         return table if finite_shape(table) else gym.spaces.Box(-np.inf, np.inf, (1,))

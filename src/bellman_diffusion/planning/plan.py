@@ -63,19 +63,23 @@ def plan(
 
     `policy`, a function from observation to action, may be given in place of `settings.policy`.
     """
-    check_gamma(settings.gamma)
+    _check_numbers(settings)
     _check_mode(settings)
-    if settings.support is not None and not settings.support[0] < settings.support[1]:
-        raise InvalidInputError(f"the support {settings.support} is empty: give low < high")
     start = time.perf_counter()
     if Objective.parse(settings.objective).kind != "mean" and (settings.samples or policy):
         raise InvalidInputError(
             "an objective finds a policy from a table: give no samples, no policy"
         )
     job, mdp = _job(settings, policy is not None, run, progress, report)
+    # Of a table the mode of a policy's actions is asked for in every state.
+    acts = settings.stochastic or settings.normalize is not None
+    if acts and settings.samples is None:
+        raise InvalidInputError(
+            "--stochastic and --normalize are for policies that act: give --samples"
+        )
     if policy is None and settings.samples is None and mdp is not None:
         planner = _plan_exactly(job, mdp)
-    elif policy is None and mdp is not None and job.horizon is None:
+    elif policy is None and mdp is not None and job.horizon is None and not acts:
         planner = plan_from_table(job, mdp)
     else:
         # What is left of the time limit is known in episodes alone.
@@ -117,7 +121,13 @@ def plan_log(
     report: Callable[[str], None] | None = None,
 ) -> Planner:
     """Evaluate the policy that a log is of."""
-    check_gamma(settings.gamma)
+    _check_numbers(settings)
+    usual = PlanSettings(settings.env_id)
+    for name in ("objective", "epsilon", "stochastic", "normalize", "env_options", "check"):
+        if getattr(settings, name) != getattr(usual, name):
+            raise InvalidInputError(
+                f"{name} is not for logs: a log is of one policy, which is evaluated"
+            )
     if settings.mode not in (*MODES, *model_names()):
         raise InvalidInputError(
             f"mode {settings.mode!r}: choose {', '.join((*MODES, *model_names()))}"
@@ -129,6 +139,14 @@ def plan_log(
     start = time.perf_counter()
     planner = plan_from_log(Job(settings, None, run, progress, report), log)
     return _timed(planner, start)
+
+
+def _check_numbers(settings: PlanSettings) -> None:
+    check_gamma(settings.gamma)
+    if settings.support is not None and not settings.support[0] < settings.support[1]:
+        raise InvalidInputError(f"the support {settings.support} is empty: give low < high")
+    if not 0 <= settings.trace <= 1:
+        raise InvalidInputError(f"trace is {settings.trace}: it must be in [0, 1]")
 
 
 def _timed(planner: Planner, start: float) -> Planner:
@@ -143,7 +161,7 @@ def _timed(planner: Planner, start: float) -> Planner:
 def _of_table(job: Job, mdp: FiniteMDP | None) -> ActingPolicy | None:
     """The policy of a table, acting in the environment."""
     s = job.settings
-    if mdp is None or job.env is None:
+    if mdp is None or job.env is None or s.stochastic or s.normalize is not None:
         return None
     # Random actions are mixed in as the episode is played.
     table = tabular_policy(s.policy, mdp, job.env, s.gamma, epsilon=0.0)

@@ -212,7 +212,10 @@ class Planner:
                 "use distribution(starts)"
             )
         found = self._of_rows(jnp.asarray(self.header.start_rows, jnp.float32))
-        assert isinstance(found, AtomicReturn)
+        if not isinstance(found, AtomicReturn):
+            raise InvalidInputError(
+                f"the distributions of --mode {self.header.kind} are no atoms, so they are not mixed"
+            )
         return found.mixture()
 
     def interval(

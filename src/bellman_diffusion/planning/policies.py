@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.planning.acting import load_policy
+from bellman_diffusion.planning.acting import has_memory, load_policy
 from bellman_diffusion.returns.mdp import FiniteMDP
 from bellman_diffusion.returns.observations import finite_shape, from_index
 from bellman_diffusion.returns.tabular_policies import (
@@ -51,10 +51,21 @@ def _from_array(path: Path, mdp: FiniteMDP) -> np.ndarray:
 
 
 def _ask_everywhere(policy: Any, mdp: FiniteMDP, env: gym.Env) -> np.ndarray:
+    if has_memory(policy):
+        raise InvalidInputError(
+            "a policy with a memory is not a function of the state: evaluate it from episodes, in "
+            "Python by plan(settings, policy=…) with samples"
+        )
+
     def ask(observation: Any) -> np.ndarray:
-        if hasattr(policy, "predict"):
-            return np.asarray(policy.predict(observation, deterministic=True)[0])
-        return np.asarray(policy(observation))
+        try:
+            if hasattr(policy, "predict"):
+                return np.asarray(policy.predict(observation, deterministic=True)[0], float)
+            if getattr(policy, "batched", False):
+                return np.asarray(policy(np.asarray([observation]))[0], float)
+            return np.asarray(policy(observation), float)
+        except Exception as error:
+            raise InvalidInputError(f"the policy failed on {observation!r}: {error!r}") from error
 
     table = np.zeros((mdp.n_states, mdp.n_actions))
     n_observed = int(np.prod(finite_shape(env.observation_space) or (mdp.n_states,)))
@@ -67,7 +78,8 @@ def _ask_everywhere(policy: Any, mdp: FiniteMDP, env: gym.Env) -> np.ndarray:
         if chosen.ndim == 1 and chosen.size == mdp.n_actions and mdp.n_actions > 1:
             table[state] = chosen / chosen.sum()
             continue
-        if chosen.ndim != 0 or chosen != int(chosen) or not 0 <= int(chosen) < mdp.n_actions:
+        whole = chosen.ndim == 0 and np.isfinite(chosen) and chosen == int(chosen)
+        if not whole or not 0 <= int(chosen) < mdp.n_actions:
             raise InvalidInputError(
                 f"the policy returned {chosen.tolist()!r} for {observation!r}: return an action from 0 "
                 f"to {mdp.n_actions - 1}, or {mdp.n_actions} probabilities"

@@ -36,7 +36,7 @@ class Sampler(NamedTuple):
         count = 0
         for step in self._steps(n_envs, seed):
             for track, row in zip(tracks, step, strict=True):
-                if row is not None and count < n:
+                if count < n:
                     track.append(row)
                     count += 1
             if report is not None:
@@ -56,7 +56,7 @@ class Sampler(NamedTuple):
         tracks: list[list[Row]] = [[] for _ in range(n_envs)]
         for step in self._steps(n_envs, seed):
             for i, row in enumerate(step):
-                if row is not None and due[i]:
+                if due[i]:
                     tracks[i].append(row)
                     due[i] -= row[-1]
             if report is not None:
@@ -65,41 +65,44 @@ class Sampler(NamedTuple):
                 break
         return _stacked([row for track in tracks for row in track])
 
-    def _steps(self, n_envs: int, seed: int) -> Iterator[list[Row | None]]:
-        """A row of each environment at every step, for ever; None where one was reset."""
-        envs = SyncVectorEnv([self.make] * n_envs, autoreset_mode=AutoresetMode.NEXT_STEP)
+    def _steps(self, n_envs: int, seed: int) -> Iterator[list[Row]]:
+        """A row of each environment at every step, for ever."""
+        envs = SyncVectorEnv([self.make] * n_envs, autoreset_mode=AutoresetMode.SAME_STEP)
         actions_of = envs.single_action_space
         try:
             observation, _ = envs.reset(seed=seed)
             fresh, time = np.ones(n_envs, bool), np.zeros(n_envs, int)
-            resets = np.zeros(n_envs, bool)
             now = self._stored(envs, observation, time)
             while True:
                 actions = self.policy.actions(observation, fresh)
                 batch = concatenate(actions_of, actions, create_empty_array(actions_of, n_envs))
-                observation, reward, terminated, truncated, _ = envs.step(batch)
-                # After an end an environment is only reset: it takes no action and gives no reward.
-                time = np.where(resets, 0, time + 1)
-                later = self._stored(envs, observation, time)
-                over = terminated | truncated
+                observation, reward, terminated, truncated, info = envs.step(batch)
+                over, time = terminated | truncated, time + 1
                 end = terminated if self.limit is None else over
+                later = self._stored(envs, observation, time)
+                # An environment that is over shows its next start already; its last row is elsewhere.
+                reached = list(later)
+                for i in np.flatnonzero(over):
+                    reached[i] = self._row(envs, info["final_obs"][i], int(time[i]))
                 yield [
-                    None
-                    if resets[i]
-                    else (now[i], check_reward(reward[i]), later[i], bool(end[i]), bool(over[i]))
+                    (now[i], check_reward(reward[i]), reached[i], bool(end[i]), bool(over[i]))
                     for i in range(n_envs)
                 ]
-                fresh, resets, now = resets, over, later
+                fresh, time = over, np.where(over, 0, time)
+                now = later if not over.any() else self._stored(envs, observation, time)
         finally:
             envs.close()
 
     def _stored(self, envs: SyncVectorEnv, observations: Any, time: np.ndarray) -> list[np.ndarray]:
         """A batch of observations as rows."""
-        space, each = envs.single_observation_space, iterate(envs.observation_space, observations)
+        each = iterate(envs.observation_space, observations)
+        return [self._row(envs, o, int(t)) for o, t in zip(each, time, strict=True)]
+
+    def _row(self, envs: SyncVectorEnv, observation: Any, time: int) -> np.ndarray:
+        space = envs.single_observation_space
         if self.limit is None:
-            return [to_row(space, o) for o in each]
-        known = timed_space(space)
-        return [to_row(known, timed(o, t / self.limit)) for o, t in zip(each, time, strict=True)]
+            return to_row(space, observation)
+        return to_row(timed_space(space), timed(observation, time / self.limit))
 
 
 def _stacked(rows: list[Row]) -> Transitions:

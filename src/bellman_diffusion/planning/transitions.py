@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.backup import BellmanBackup
@@ -45,14 +45,22 @@ class Returns(NamedTuple):
 
     observation: Float[np.ndarray, "n *shape"]
     value: Float[np.ndarray, " n"]
-    starts: np.ndarray
+    starts: Bool[np.ndarray, " n"]
     """Which of them are an episode's first."""
     slack: Float[np.ndarray, " n"]
     """What a return may be off by, because its episode was cut off where hardly anything was left."""
+    n_lost: int = 0
+    """Episodes whose return is not known."""
+
+    def chosen(self, rows: Bool[np.ndarray, " n"]) -> "Returns":
+        """Some of them; an episode without its start is lost."""
+        lost = self.n_lost + int(np.sum(self.starts & ~rows))
+        arrays = (self.observation, self.value, self.starts, self.slack)
+        return Returns(*(a[rows] for a in arrays), n_lost=lost)
 
     def of_starts(self) -> "Returns":
         """Those of whole episodes."""
-        return Returns(*(a[self.starts] for a in self))
+        return self.chosen(self.starts)
 
 
 def sample_chain(chain: Chain, n: int, seed: int) -> Transitions:
@@ -87,9 +95,10 @@ def known_returns(
     keep = unknown <= NEGLIGIBLE if horizon is None else starts
     if time_limit is not None:
         number = np.arange(len(starts))
-        keep &= number - np.maximum.accumulate(np.where(starts, number, 0)) < time_limit
+        keep = keep & (number - np.maximum.accumulate(np.where(starts, number, 0)) < time_limit)
     slack = unknown * np.abs(value).max(initial=0.0) * (horizon is None)
-    return Returns(transitions.observation[keep], value[keep], starts[keep], slack[keep])
+    every = Returns(transitions.observation, value, starts, slack)
+    return every.chosen(keep)
 
 
 def partial_returns(

@@ -89,7 +89,7 @@ def risk_figures(planner: Planner) -> list[Risk]:
 
 def episode_risk(planner: Planner) -> Risk | None:
     """Of a whole episode, from the start distribution, where it was learned from episodes."""
-    if not planner.header.start_rows:
+    if not planner.header.start_rows or planner.header.kind == "paper":
         return None
     figures = _figures(planner.start_distribution())
     mean, std, low, high, cvar_10, cvar_01 = (float(figures[name]) for name in _NAMES)
