@@ -207,7 +207,8 @@ class Job:
     ) -> Planner:
         """`finish`, evaluated against the return's own distribution."""
         rows = jnp.arange(chain.n_states, dtype=jnp.float32)[:, None]
-        evaluation = evaluate_exactly(state_distribution(returns, rows), reference, shape.sigma)
+        predicted = state_distribution(returns, rows, shape.sigma)
+        evaluation = evaluate_exactly(predicted, reference, shape.sigma)
         figures = msgspec.structs.replace(figures, exact=evaluation)
         planner = self.finish(returns, shape, figures, mdp, chain)
         states = np.array([self.state(o) for o in planner.starts])
