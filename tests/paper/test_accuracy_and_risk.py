@@ -67,7 +67,7 @@ def test_the_table_compares_all_methods(tmp_path, monkeypatch):
             assert row.bound is None
     for row in summary.certified:
         assert row.w1 <= accuracy.ACCURACY * row.range
-    assert len(summary.learned) == 6
+    assert len(summary.learned) == 2 * len(accuracy.LEARNED)
     assert all(len(row.per_seed) == 2 for row in summary.learned)
     assert type(summary).from_json(summary.to_json()) == summary
     page = report_of("accuracy", summary, tmp_path)
