@@ -67,7 +67,7 @@ def test_a_learned_plan_sees_the_time_limit_too(tmp_path):
     assert figures["starts"][0]["mean"] == pytest.approx(0.520, abs=0.05)
     planner = Planner.load(out / "planner.bellman")
     # With one step left only the goal's neighbour can still win.
-    late = planner.distribution([0, 14], [99, 99]).mean()
+    late = planner.distribution([0, 14], elapsed=[99, 99]).mean()
     assert float(late[0]) < 0.1
     assert float(late[0]) < float(late[1])
 

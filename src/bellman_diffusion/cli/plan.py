@@ -32,16 +32,17 @@ from bellman_diffusion.training import NoProgress, RichProgress, RunFolder
 from bellman_diffusion.training.files import write_json
 
 Policy = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="optimal, random, module:function, a .npy table, or a Stable-Baselines3 .zip."
+        help="optimal (the default), random, module:function, a .npy table, or a Stable-Baselines3 "
+        ".zip. With --data the default is the policy that was logged."
     ),
 ]
 Data = Annotated[
     str | None,
     typer.Option(
-        help="Evaluate the policy that a log is of: .npz, .csv or .parquet of transitions, or a Minari "
-        "dataset."
+        help="Evaluate the policy that a log is of, or with --policy another one: .npz, .csv or "
+        ".parquet of transitions, or a Minari dataset."
     ),
 ]
 Column = Annotated[
@@ -136,7 +137,7 @@ def plan(
     ] = None,
     data: Data = None,
     column: Column = None,
-    policy: Policy = "optimal",
+    policy: Policy = None,
     objective: ObjectiveOption = "mean",
     epsilon: Annotated[float, typer.Option(help="Share of random actions mixed in.")] = 0.0,
     gamma: Annotated[float, typer.Option(help="Discount, in (0, 1].")] = 0.99,
@@ -177,10 +178,8 @@ def plan(
             "name an environment, as in: bellman plan FrozenLake-v1; or a log, as in: "
             "bellman plan --data log.csv"
         )
-    if data is not None and (samples is not None or policy != PlanSettings.policy):
-        raise InvalidInputError(
-            "--data evaluates the policy of the log: leave out --policy, --samples"
-        )
+    if data is not None and samples is not None:
+        raise InvalidInputError("--data learns from the log: leave out --samples")
     if exact and samples is not None:
         raise InvalidInputError("--exact and --samples exclude each other: give one")
     options = read_pairs(env_option or [], "--env-option")
@@ -189,7 +188,7 @@ def plan(
         raise InvalidInputError(f"--time-limit {time_limit}: choose bootstrap or end")
     settings = PlanSettings(
         env_id=env_id or str(data),
-        policy=policy if data is None else LOGGED_POLICY,
+        policy=policy or (PlanSettings.policy if data is None else LOGGED_POLICY),
         objective=objective,
         epsilon=epsilon,
         gamma=gamma,
@@ -212,7 +211,7 @@ def plan(
     # The log is read before anything is written.
     log = None if data is None else read_log(data, _pairs(column))
     folder = out or Path("runs") / (
-        _name(settings, map_name) + ("" if log is None else f"-{log.digest()[:6]}")
+        _name(settings, map_name, log is not None) + ("" if log is None else f"-{log.digest()[:6]}")
     )
     _plan(settings, folder, quiet, as_json, log)
 
@@ -242,12 +241,12 @@ def _plan(
     _show(planner, report, quiet, as_json)
 
 
-def _name(settings: PlanSettings, map_name: str | None) -> str:
+def _name(settings: PlanSettings, map_name: str | None, from_log: bool) -> str:
     """By what differs from the defaults: different plans have different folders."""
     parts = [settings.mode, settings.policy, settings.objective, map_name or ""]
     usual = (PlanSettings.mode, PlanSettings.policy, PlanSettings.objective, "")
     given = [part for part, default in zip(parts, usual, strict=True) if part != default]
-    is_file = is_model_file(settings.env_id) or settings.policy == LOGGED_POLICY
+    is_file = is_model_file(settings.env_id) or from_log
     name = Path(settings.env_id).stem if is_file else settings.env_id
     # All that is not in the name: other settings get a folder of their own.
     usual_settings = PlanSettings(

@@ -94,16 +94,23 @@ def acting(
     *,
     stochastic: bool = False,
     normalize: str | None = None,
+    with_memory: bool = True,
 ) -> ActingPolicy:
     """A policy by its name, or a function: `random`, `module:function`, a zip of Stable-Baselines3.
 
     `stochastic` samples from a policy that has a distribution of actions, in place of its mode.
-    `normalize` is the file of VecNormalize that the policy was trained with.
+    `normalize` is the file of VecNormalize that the policy was trained with. Without `with_memory` the
+    policy must be a function of the observation.
     """
     if policy == "random":
         return ActingPolicy(lambda _, fresh: [0] * len(fresh), env, seed, epsilon=1.0)
     name = policy if isinstance(policy, str) else "the policy"
     found = load_policy(policy, env) if isinstance(policy, str) else policy
+    if not with_memory and (has_memory(found) or "Recurrent" in type(found).__name__):
+        raise InvalidInputError(
+            f"{name} has a memory: it is evaluated from episodes that it plays (--samples), not from a "
+            "log of other ones"
+        )
     choose = (
         _by_predict(found, deterministic=not stochastic)
         if hasattr(found, "predict")

@@ -8,10 +8,11 @@ import gymnasium as gym
 import jax.numpy as jnp
 import msgspec
 import numpy as np
+from gymnasium.spaces.utils import unflatten
 from jaxtyping import Bool
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.planning.acting import ActingPolicy, PolicyFunction, acting
+from bellman_diffusion.planning.acting import GIVEN_POLICY, ActingPolicy, PolicyFunction, acting
 from bellman_diffusion.planning.certify import certify
 from bellman_diffusion.planning.conformal import calibrate
 from bellman_diffusion.planning.counting import Counted, CountedReturns
@@ -20,8 +21,10 @@ from bellman_diffusion.planning.job import Job, Shape, state_encoder
 from bellman_diffusion.planning.learning import LearnSettings, learn
 from bellman_diffusion.planning.logs import Log
 from bellman_diffusion.planning.monte_carlo import MonteCarlo
+from bellman_diffusion.planning.off_policy import OffPolicy, Target
 from bellman_diffusion.planning.planner import (
     LOGGED_POLICY,
+    ActionHeader,
     PlanFigures,
     PlannedReturns,
     Planner,
@@ -45,6 +48,7 @@ from bellman_diffusion.returns.mdp import FiniteMDP
 from bellman_diffusion.returns.observations import (
     ObservationEncoder,
     finite_shape,
+    from_index,
     timed_space,
     to_row,
 )
@@ -61,6 +65,10 @@ _FEWEST_RETURNS = 8
 _SHOWN_STARTS = 3
 # Enough cells to find the range of a counted chain's returns.
 _COARSE = 34
+# Room for the returns of another policy than the one logged, as a share of the range of those.
+_OFF_POLICY_MARGIN = 0.5
+# More of a policy's pairs than this far from all logged ones are worth a warning.
+_MOST_OUTSIDE = 0.05
 # Starts that are kept with the planner.
 _N_STARTS = 256
 
@@ -133,6 +141,52 @@ def plan_from_log(job: Job, log: Log) -> Planner:
         start_rows=[plain_observation(row) for row in first[:_N_STARTS]],
     )
     return planner
+
+
+def plan_off_policy(job: Job, log: Log, policy: PolicyFunction | None) -> Planner:
+    """Off-policy evaluation: the return of pairs (observation, action) under another policy."""
+    s = job.settings
+    target = Target(policy or s.policy, s.seed, s.epsilon, s.stochastic, s.normalize)
+    found = OffPolicy.of(log, target)
+    if found.outside > _MOST_OUTSIDE:
+        warnings.warn(
+            f"the policy leaves the log: {found.outside:.0%} of its actions are far from all logged "
+            "ones. No logged pair of observation and action is as near to them as 99 % of logged pairs "
+            "are to each other, so the return is extrapolated. Use a log of more varied actions",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    encoder = ObservationEncoder.for_space(found.space, s.env_id)
+    # The log's own returns tell the range, those of the policy may lie a little outside.
+    low, high = range_of_returns(log.transitions, s.gamma, margin=_OFF_POLICY_MARGIN)
+    job = replace(job, settings=replace(s, support=s.support or (low, high)))
+    returns, shape, figures = _learn(job, found.transitions, encoder)
+    figures = msgspec.structs.replace(figures, outside_log=found.outside)
+    is_counted = _is_counted(job, found.space)
+    first = found.starts[_occurs(returns, found.starts)]
+    if not len(first):
+        raise InvalidInputError(
+            f"{s.env_id}: no logged episode starts with an action of the policy: nothing is known of "
+            "its return"
+        )
+    starts = [_plain_pair(found.space, row) for row in first[:_SHOWN_STARTS]]
+    n_states = encoder.n_discrete if is_counted else None
+    planner = job.planner(returns, shape, figures, encoder, starts, n_states)
+    planner.header = msgspec.structs.replace(
+        planner.header,
+        from_log=True,
+        policy=s.policy if policy is None else GIVEN_POLICY,
+        actions=ActionHeader.of(log.space, log.action_space or log.space),
+        start_rows=[plain_observation(row) for row in first[:_N_STARTS]],
+    )
+    return planner
+
+
+def _plain_pair(space: gym.Space, row: np.ndarray) -> Any:
+    """A stored pair as JSON has it."""
+    if finite_shape(space) is not None:
+        return plain_observation(from_index(space, int(row[0])))
+    return plain_observation(unflatten(space, row))
 
 
 def _observed(space: gym.Space, row: np.ndarray) -> Any:
@@ -258,8 +312,10 @@ def _seen(
     return (low, high) if high > low else (low - 1.0, high + 1.0)
 
 
-def range_of_returns(transitions: Transitions, gamma: float) -> tuple[float, float]:
-    """Of the returns seen, with some room and what may come after a truncation.
+def range_of_returns(
+    transitions: Transitions, gamma: float, margin: float = 0.05
+) -> tuple[float, float]:
+    """Of the returns seen, with a margin and what may come after a truncation.
 
     Where rows are not episodes, or episodes are cut off early, what the rewards seen allow.
     """
@@ -282,8 +338,8 @@ def range_of_returns(transitions: Transitions, gamma: float) -> tuple[float, flo
         # What was not seen may be nothing, or go on as before: x = seen + unknown · x.
         on = value[known] / (1 - unknown[known])
         low, high = (float(f([f(value), f(on)])) for f in (np.min, np.max))
-        margin = 0.05 * (high - low)
-        low, high = max(low - margin, least), min(high + margin, greatest)
+        room = margin * (high - low)
+        low, high = max(low - room, least), min(high + room, greatest)
     return (low, high) if high > low else (low - 1.0, high + 1.0)
 
 

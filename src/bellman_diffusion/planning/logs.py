@@ -19,6 +19,7 @@ from bellman_diffusion.returns.observations import finite_shape, to_row
 # What a column may be called in the logs of Minari, D4RL, Gymnasium and Stable-Baselines3.
 NAMES = {
     "observation": ("observation", "observations", "obs", "state", "states"),
+    "action": ("action", "actions", "act", "acts"),
     "reward": ("reward", "rewards"),
     "next_observation": (
         "next_observation", "next_observations", "next_obs", "next_state", "next_states"
@@ -31,10 +32,13 @@ _FORMATS = (".npz", ".csv", ".parquet")
 
 
 class Log(NamedTuple):
-    """Transitions in the order of their episodes, and the space of their observations."""
+    """Transitions in the order of their episodes, and the spaces of their observations and actions."""
 
     transitions: Transitions
     space: gym.Space
+    action: Float[np.ndarray, "n d"] | None = None
+    """What was done in each row, where the log tells it."""
+    action_space: gym.Space | None = None
 
     @classmethod
     def of(
@@ -45,6 +49,7 @@ class Log(NamedTuple):
         terminated: Any = None,
         truncated: Any = None,
         episode: Any = None,
+        action: Any = None,
         name: str = "the transitions",
     ) -> "Log":
         """From arrays with a row for each step; whole numbers as observations are states of a table.
@@ -58,56 +63,50 @@ class Log(NamedTuple):
             )
         now = _observations(observation, "observation", name)
         n = len(now)
-        numbers = {"reward": reward, "terminated": terminated, "truncated": truncated}
-        arrays = {
-            key: np.zeros(n) if a is None else _numbers(a, n, key, name)
-            for key, a in numbers.items()
-        }
-        over = (arrays["terminated"] > 0) | (arrays["truncated"] > 0)
+        rewards, ends, cut = (
+            np.zeros(n) if a is None else _numbers(a, n, key, name)
+            for key, a in (("reward", reward), ("terminated", terminated), ("truncated", truncated))
+        )
+        ends = ends > 0
+        over = ends | (cut > 0)
         if episode is not None:
             over |= _last_rows(np.asarray(episode), n, name)
         over[-1] = True
-        ends = arrays["terminated"] > 0
         if next_observation is None:
             later = np.concatenate([now[1:], now[-1:]])
             # What followed the last row of a truncated episode is not known: the row goes.
-            lost = over & ~ends
-            over[:-1] |= lost[1:]
-            kept = ~lost
+            kept = ~over | ends
+            over[:-1] |= ~kept[1:]
         else:
             later = _observations(next_observation, "next_observation", name)
-            if later.shape != now.shape:
-                raise InvalidInputError(
-                    f"{name}: observations have the shape {now.shape}, next observations {later.shape}"
-                )
-            # What stands there at an end, such as -1, is no observation.
-            later = np.where(ends.reshape(-1, *[1] * (now.ndim - 1)), now, later)
-            apart = (later[:-1] != now[1:]).reshape(n - 1, now[0].size)
-            jump = ~over[:-1] & np.any(apart, axis=1)
-            if jump.any() and (truncated is not None or episode is not None):
-                row = int(np.argmax(jump))
-                raise InvalidInputError(
-                    f"{name}: row {row} goes on to another observation than the one that row {row + 1} "
-                    "starts from, and no episode ends there: episodes overlap. Sort the rows by "
-                    "episode and step"
-                )
-            over[:-1] |= jump
+            told = truncated is not None or episode is not None
+            later, over = _checked_next(now, later, ends, over, told, name)
             kept = np.ones(n, bool)
         if not kept.any():
             raise InvalidInputError(f"{name}: no transition is left; give `next_observation`")
-        space = _space(now, later)
-        rows = [a[kept].astype(np.float32) for a in (now, arrays["reward"], later)]
-        flags = [a[kept].astype(np.float32) for a in (arrays["terminated"] > 0, over)]
-        observed, rewards, after = rows
-        shape = (len(rewards), -1) if observed.ndim < 4 else observed.shape
-        return cls(
-            Transitions(observed.reshape(shape), rewards, after.reshape(shape), *flags), space
-        )
+        rows = [a[kept].astype(np.float32) for a in (now, rewards, later, ends, over)]
+        shape = (len(rows[0]), -1) if now.ndim < 4 else rows[0].shape
+        rows[0], rows[2] = rows[0].reshape(shape), rows[2].reshape(shape)
+        log = cls(Transitions(*rows), _space(now, later))
+        return log if action is None else log.with_actions(np.asarray(action)[kept], name)
+
+    def with_actions(self, action: Any, name: str) -> "Log":
+        """Whole numbers are those of a discrete space, all else is a box."""
+        array = _observations(action, "action", name)
+        n = len(self.transitions)
+        if len(array) != n:
+            raise InvalidInputError(f"{name}: {len(array)} actions for {n} rows")
+        rows = array.reshape(n, -1)
+        if rows.shape[1] == 1 and array.dtype.kind in "biu" and rows.min() >= 0:
+            space: gym.Space = gym.spaces.Discrete(int(rows.max()) + 1)
+        else:
+            space = gym.spaces.Box(-np.inf, np.inf, (rows.shape[1],))
+        return self._replace(action=rows.astype(np.float32), action_space=space)
 
     def digest(self) -> str:
         """Of all that is in it: a run goes on with its own log alone."""
         found = hashlib.sha256()
-        for array in self.transitions:
+        for array in (*self.transitions, *([] if self.action is None else [self.action])):
             found.update(np.ascontiguousarray(array).tobytes())
         return found.hexdigest()[:16]
 
@@ -199,13 +198,15 @@ def _from_minari(source: str) -> Log:
         rows = _rows_of(space, episode.observations, len(episode.rewards) + 1)
         over = np.zeros(len(episode.rewards))
         over[-1] = 1
-        parts.append((rows[:-1], episode.rewards, rows[1:], episode.terminations, over))
+        columns = (rows[:-1], episode.rewards, rows[1:], episode.terminations, over)
+        parts.append((*columns, episode.actions))
     if not parts:
         raise InvalidInputError(f"{source} has no episodes")
-    columns = (np.concatenate(column).astype(np.float32) for column in zip(*parts, strict=True))
-    observation, reward, later, terminated, ended = columns
-    _finite(reward, "reward", source)
-    return Log(Transitions(observation, reward, later, terminated, ended), space)
+    *rows, action = (np.concatenate(column) for column in zip(*parts, strict=True))
+    log = Log(Transitions(*(a.astype(np.float32) for a in rows)), space)
+    _finite(log.transitions.reward, "reward", source)
+    # Tuples and dictionaries of actions are for on-policy evaluation alone.
+    return log if action.dtype == object else log.with_actions(action, source)
 
 
 def _rows_of(space: gym.Space, observations: Any, n: int) -> np.ndarray:
@@ -253,6 +254,36 @@ def _finite(values: np.ndarray, key: str, name: str) -> None:
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise InvalidInputError(f"{name}: {key} of row {bad[0]} is not a finite number")
+
+
+def _checked_next(
+    now: np.ndarray,
+    later: np.ndarray,
+    ends: Bool[np.ndarray, " n"],
+    over: Bool[np.ndarray, " n"],
+    told: bool,
+    name: str,
+) -> tuple[np.ndarray, Bool[np.ndarray, " n"]]:
+    """Next observations that mean something, and where episodes are over: also where rows jump.
+
+    Where the log has `told` where its episodes end, a jump elsewhere is an error.
+    """
+    if later.shape != now.shape:
+        raise InvalidInputError(
+            f"{name}: observations have the shape {now.shape}, next observations {later.shape}"
+        )
+    # What stands there at an end, such as -1, is no observation.
+    later = np.where(ends.reshape(-1, *[1] * (now.ndim - 1)), now, later)
+    apart = (later[:-1] != now[1:]).reshape(len(now) - 1, now[0].size)
+    jump = ~over[:-1] & np.any(apart, axis=1)
+    if jump.any() and told:
+        row = int(np.argmax(jump))
+        raise InvalidInputError(
+            f"{name}: row {row} goes on to another observation than the one that row {row + 1} "
+            "starts from, and no episode ends there: episodes overlap. Sort the rows by "
+            "episode and step"
+        )
+    return later, over | np.append(jump, False)
 
 
 def _last_rows(episode: np.ndarray, n: int, name: str) -> Bool[np.ndarray, " n"]:

@@ -28,11 +28,13 @@ from bellman_diffusion.planning.from_samples import (
     plan_from_episodes,
     plan_from_log,
     plan_from_table,
+    plan_off_policy,
 )
 from bellman_diffusion.planning.job import N_BASIS, Job, PlanSettings, Shape, state_encoder
 from bellman_diffusion.planning.learning import MODES
 from bellman_diffusion.planning.logs import Log
 from bellman_diffusion.planning.planner import (
+    LOGGED_POLICY,
     PlanFigures,
     Planner,
     TableReturns,
@@ -98,6 +100,8 @@ def plan_from_transitions(
     *,
     truncated: Any = None,
     episode: Any = None,
+    action: Any = None,
+    policy: str | PolicyFunction | None = None,
     gamma: float = 0.99,
     **settings: Any,
 ) -> Planner:
@@ -105,11 +109,14 @@ def plan_from_transitions(
 
     `observation` has the shape (n, …); whole numbers are states of a table. `terminated` is 1 where an
     episode ends, `truncated` where it is cut off, `episode` numbers the episodes. Without
-    `next_observation` it is the observation of the next row. Other settings are those of
-    `PlanSettings`.
+    `next_observation` it is the observation of the next row. With `action` and `policy` another policy
+    is evaluated than the one that was logged. Other settings are those of `PlanSettings`.
     """
-    log = Log.of(observation, reward, next_observation, terminated, truncated, episode)
-    return plan_log(PlanSettings("transitions", gamma=gamma, **settings), log)
+    log = Log.of(observation, reward, next_observation, terminated, truncated, episode, action)
+    named = policy if isinstance(policy, str) else LOGGED_POLICY
+    given = None if isinstance(policy, str) else policy
+    how = PlanSettings("transitions", policy=named, gamma=gamma, **settings)
+    return plan_log(how, log, policy=given)
 
 
 def plan_log(
@@ -119,14 +126,17 @@ def plan_log(
     run: RunFolder | None = None,
     progress: Progress | None = None,
     report: Callable[[str], None] | None = None,
+    policy: PolicyFunction | None = None,
 ) -> Planner:
-    """Evaluate the policy that a log is of."""
+    """Evaluate the policy that a log is of; or another one, named by the settings or given."""
     _check_numbers(settings)
     usual = PlanSettings(settings.env_id)
-    for name in ("objective", "epsilon", "stochastic", "normalize", "env_options", "check"):
+    logged = policy is None and settings.policy == LOGGED_POLICY
+    never = ("objective", "env_options", "check")
+    for name in (*never, "epsilon", "stochastic", "normalize") if logged else never:
         if getattr(settings, name) != getattr(usual, name):
             raise InvalidInputError(
-                f"{name} is not for logs: a log is of one policy, which is evaluated"
+                f"{name} is not for logs{': the policy of the log is evaluated' if logged else ''}"
             )
     if settings.mode not in (*MODES, *model_names()):
         raise InvalidInputError(
@@ -137,7 +147,8 @@ def plan_log(
             "--time-limit end: a log does not tell its time limit. Mark truncated rows as terminated"
         )
     start = time.perf_counter()
-    planner = plan_from_log(Job(settings, None, run, progress, report), log)
+    job = Job(settings, None, run, progress, report)
+    planner = plan_from_log(job, log) if logged else plan_off_policy(job, log, policy)
     return _timed(planner, start)
 
 

@@ -84,6 +84,8 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Of the held-out episodes, from the start distribution."""
     conformal: list[Conformal] = []
     """Widenings of intervals that promise a coverage, calibrated on held-out episodes."""
+    outside_log: float | None = None
+    """Of an off-policy plan: the share of the policy's pairs that nothing in the log is near of."""
     exact: ExactEvaluation | None = None
     held_out: HeldOutEvaluation | None = None
 
@@ -99,6 +101,32 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
         del own["exact"], own["held_out"]
         known = {name: value for name, value in own.items() if value not in (None, [])}
         return known | evaluation
+
+
+class ActionHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The actions of an off-policy plan, which knows the return of pairs (observation, action)."""
+
+    n_states: int
+    """Observations of a finite space; 0 for a box."""
+    n_actions: int
+    """Of a discrete space; 0 for a box."""
+    size: int = 1
+    """Numbers of an action."""
+
+    @classmethod
+    def of(cls, observed: gym.Space, acted: gym.Space) -> "ActionHeader":
+        """Of a log's observations and actions."""
+        n, k = (int(s.n) if isinstance(s, gym.spaces.Discrete) else 0 for s in (observed, acted))
+        return cls(n_states=n, n_actions=k, size=1 if k else int(np.prod(acted.shape or ())))
+
+    def space(self, n_features: int) -> gym.Space:
+        """The space of pairs, of so many features where it is not finite."""
+
+        def part(n: int, size: int) -> gym.Space:
+            return gym.spaces.Discrete(n) if n else gym.spaces.Box(-np.inf, np.inf, (size,))
+
+        n_observed = n_features - (self.n_actions or self.size)
+        return gym.spaces.Tuple((part(self.n_states, n_observed), part(self.n_actions, self.size)))
 
 
 class PlannerHeader(Header, frozen=True, kw_only=True):
@@ -129,8 +157,10 @@ class PlannerHeader(Header, frozen=True, kw_only=True):
     """The largest byte of an image, where observations are bytes."""
     from_log: bool = False
     """Whether it was learned from a log: `env_id` is its name then, and there is no environment."""
+    actions: ActionHeader | None = None
+    """Of an off-policy plan."""
     starts: list[Any]
-    """Observations that episodes start from."""
+    """Observations that episodes start from; of an off-policy plan with the policy's action."""
     start_rows: list[Any]
     """Stored observations that held-out episodes started from, where it was learned from episodes."""
     objective: str
@@ -165,6 +195,8 @@ class Planner:
     def space(self) -> gym.Space:
         """The environment's observations; a model's are its states."""
         h = self.header
+        if h.actions is not None:
+            return h.actions.space(h.observation_shape[0])
         if h.from_log:
             finite = h.n_discrete and gym.spaces.Discrete(h.n_discrete)
             return finite or gym.spaces.Box(-np.inf, np.inf, h.observation_shape)
@@ -179,13 +211,23 @@ class Planner:
         return self.header.time_limit is not None and isinstance(self.returns, LearnedReturns)
 
     def distribution(
-        self, observations: Observations, elapsed: Sequence[int] | None = None
+        self,
+        observations: Observations,
+        actions: Observations | None = None,
+        elapsed: Sequence[int] | None = None,
     ) -> ReturnDistribution:
         """The return distributions of a list or an array of observations, one for each.
 
+        Off-policy plans know the returns of pairs: give the `actions` as well, or a list of pairs.
         `elapsed` are the steps that episodes took to them, for a learned plan with `--time-limit end`;
         by default none.
         """
+        if actions is not None:
+            if self.header.actions is None:
+                raise InvalidInputError(
+                    "this plan knows the return of an observation, not of an action: plan off-policy"
+                )
+            observations = list(zip(observations, actions, strict=True))
         if self.is_timed:
             limit = self.header.time_limit or 1
             steps = [0] * len(observations) if elapsed is None else elapsed
@@ -196,9 +238,8 @@ class Planner:
         try:
             rows = to_rows(self.space, observations)
         except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"give a list of observations of {self.space}: {error}"
-            ) from error
+            pairs = "pairs (observation, action)" if self.header.actions else "observations"
+            raise InvalidInputError(f"give a list of {pairs} of {self.space}: {error}") from error
         if rows.shape[1:] != self.header.observation_shape:
             raise InvalidInputError(f"these are not observations of {self.space}")
         self._check_seen(rows)

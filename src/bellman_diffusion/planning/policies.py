@@ -27,7 +27,7 @@ def tabular_policy(
     elif name == "random":
         policy = random_policy(mdp)
     elif name.endswith(".npy"):
-        policy = _from_array(Path(name), mdp)
+        policy = policy_from_array(Path(name), mdp.n_states, mdp.n_actions)
     elif env is None:
         raise InvalidInputError(f"--policy {name}: a model needs optimal, random or a .npy table")
     else:
@@ -35,17 +35,21 @@ def tabular_policy(
     return mix_with_random(policy, epsilon, mdp)
 
 
-def _from_array(path: Path, mdp: FiniteMDP) -> np.ndarray:
+def policy_from_array(
+    path: Path, n_states: int, n_actions: int, *, more_states: bool = False
+) -> Float[np.ndarray, "states actions"]:
+    """A .npy file of actions or of their probabilities; it may know `more_states` than there are."""
     try:
         table = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise InvalidInputError(f"--policy {path}: {error}") from error
-    if table.shape == (mdp.n_states,) and np.all(np.isin(table, np.arange(mdp.n_actions))):
-        return np.eye(mdp.n_actions)[table.astype(int)]
-    if table.shape != (mdp.n_states, mdp.n_actions) or not np.allclose(table.sum(1), 1):
+    table = table[:n_states] if more_states and table.ndim else table
+    if table.shape == (n_states,) and np.all(np.isin(table, np.arange(n_actions))):
+        return np.eye(n_actions)[table.astype(int)]
+    if table.shape != (n_states, n_actions) or not np.allclose(table.sum(1), 1):
         raise InvalidInputError(
-            f"--policy {path}: an array of {mdp.n_states} actions, or of {mdp.n_states} × "
-            f"{mdp.n_actions} probabilities, is needed; its shape is {table.shape}"
+            f"--policy {path}: an array of {n_states} actions, or of {n_states} × "
+            f"{n_actions} probabilities, is needed; its shape is {table.shape}"
         )
     return np.asarray(table, float)
 
