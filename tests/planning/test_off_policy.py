@@ -67,7 +67,7 @@ def test_a_pair_differs_from_the_policys_own_action_by_its_first_step_alone(lake
     )
     found = planner.distribution([(14, a) for a in range(4)])
     np.testing.assert_allclose(found.mean(), q[14], atol=0.04)
-    assert float(q[14].max() - q[14].min()) > 0.2
+    assert float(q[14].max() - q[14].min()) > 0.1
 
 
 def test_an_npy_table_is_a_policy_of_a_log(lake, tmp_path):
@@ -78,7 +78,7 @@ def test_an_npy_table_is_a_policy_of_a_log(lake, tmp_path):
     # The policy that was logged: 1.3 % of its episodes reach the goal.
     assert float(planner.start_distribution().mean()) == pytest.approx(0.0127, abs=0.005)
     np.save(tmp_path / "small.npy", np.zeros(3, int))
-    with pytest.raises(InvalidInputError, match="16 actions"):
+    with pytest.raises(InvalidInputError, match="15 actions"):
         plan_from_transitions(*arguments, action=action, policy=str(tmp_path / "small.npy"))
 
 
@@ -109,7 +109,7 @@ def line(n=4000, seed=0):
     """A walk on a line of numbers: an action pushes, the reward is minus the distance from 0."""
     rng = np.random.default_rng(seed)
     now = rng.uniform(-1, 1, (n, 1)).astype(np.float32)
-    push = rng.uniform(-0.5, 0.5, (n, 1)).astype(np.float32)
+    push = rng.uniform(-0.6, 0.6, (n, 1)).astype(np.float32)
     after = np.clip(now + push, -1, 1)
     ends = rng.uniform(size=n) < 0.3
     return now, push, -np.abs(after[:, 0]), after, ends

@@ -16,10 +16,11 @@ from bellman_diffusion.cli.options import Json, Quiet, Seed, command_line, print
 from bellman_diffusion.cli.run_settings import read_pairs
 from bellman_diffusion.environments.model_files import is_model_file
 from bellman_diffusion.errors import InvalidInputError
+from bellman_diffusion.planning.header import LOGGED_POLICY
 from bellman_diffusion.planning.logs import Log, read_log
 from bellman_diffusion.planning.plan import PlanSettings, plan_log
 from bellman_diffusion.planning.plan import plan as make_plan
-from bellman_diffusion.planning.planner import LOGGED_POLICY, PLANNER_FILE, POLICY_FILE, Planner
+from bellman_diffusion.planning.planner import PLANNER_FILE, POLICY_FILE, Planner
 from bellman_diffusion.render.plan_page import (
     accuracy_table,
     episode_risk,

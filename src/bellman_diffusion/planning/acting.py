@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -28,13 +28,20 @@ GIVEN_POLICY = "given"
 _ZIP_PACKAGES = ("stable_baselines3", "sb3_contrib", "sbx")
 
 
+class Spaces(NamedTuple):
+    """What a policy needs to know of an environment, where there is none: a log's spaces."""
+
+    observation_space: gym.Space
+    action_space: gym.Space
+
+
 class ActingPolicy:
     """A policy in one environment: checked actions for a batch of observations, some at random."""
 
     def __init__(
         self,
         choose: Choose,
-        env: gym.Env,
+        env: gym.Env | Spaces,
         seed: int,
         epsilon: float = 0.0,
         name: str = "the policy",
@@ -88,7 +95,7 @@ class ActingPolicy:
 
 def acting(
     policy: str | PolicyFunction,
-    env: gym.Env,
+    env: gym.Env | Spaces,
     seed: int = 0,
     epsilon: float = 0.0,
     *,
@@ -122,7 +129,10 @@ def acting(
 
 
 def table_policy(
-    table: Float[np.ndarray, "states actions"], env: gym.Env, seed: int, epsilon: float = 0.0
+    table: Float[np.ndarray, "states actions"],
+    env: gym.Env | Spaces,
+    seed: int,
+    epsilon: float = 0.0,
 ) -> ActingPolicy:
     """Probabilities of actions in every state of a table."""
     space = env.observation_space
@@ -226,7 +236,7 @@ def _normalised(choose: Choose, path: str) -> Choose:
     return lambda observations, fresh: choose(normalise(observations), fresh)
 
 
-def load_policy(name: str, env: gym.Env) -> Any:
+def load_policy(name: str, env: gym.Env | Spaces) -> Any:
     """A function by module:function, or a model of Stable-Baselines3 by its zip."""
     if name == "optimal":
         raise InvalidInputError(
@@ -260,7 +270,7 @@ def _from_module(name: str) -> PolicyFunction:
     return found
 
 
-def _from_zip(path: Path, env: gym.Env) -> Any:
+def _from_zip(path: Path, env: gym.Env | Spaces) -> Any:
     """The model in a zip of Stable-Baselines3, of sb3-contrib or of sbx."""
     package, kind = _algorithm(path)
     try:
@@ -314,7 +324,7 @@ def _algorithm(path: Path) -> tuple[str, str]:
     return package, module.removeprefix(f"{package}.").split(".")[0].replace("_", "").upper()
 
 
-def _check_space(path: Path, model: Any, env: gym.Env) -> None:
+def _check_space(path: Path, model: Any, env: gym.Env | Spaces) -> None:
     """A policy of another environment is refused before it acts."""
     for name in ("observation_space", "action_space"):
         own, of_env = getattr(model, name, None), getattr(env, name)

@@ -17,15 +17,13 @@ from bellman_diffusion.planning.certify import certify
 from bellman_diffusion.planning.conformal import calibrate
 from bellman_diffusion.planning.counting import Counted, CountedReturns
 from bellman_diffusion.planning.evaluation import evaluate_against_returns, reference_returns
+from bellman_diffusion.planning.header import LOGGED_POLICY, ActionHeader, PlanFigures
 from bellman_diffusion.planning.job import Job, Shape, state_encoder
 from bellman_diffusion.planning.learning import LearnSettings, learn
 from bellman_diffusion.planning.logs import Log
 from bellman_diffusion.planning.monte_carlo import MonteCarlo
 from bellman_diffusion.planning.off_policy import OffPolicy, Target
 from bellman_diffusion.planning.planner import (
-    LOGGED_POLICY,
-    ActionHeader,
-    PlanFigures,
     PlannedReturns,
     Planner,
     plain_observation,
@@ -150,9 +148,9 @@ def plan_off_policy(job: Job, log: Log, policy: PolicyFunction | None) -> Planne
     found = OffPolicy.of(log, target)
     if found.outside > _MOST_OUTSIDE:
         warnings.warn(
-            f"the policy leaves the log: {found.outside:.0%} of its actions are far from all logged "
-            "ones. No logged pair of observation and action is as near to them as 99 % of logged pairs "
-            "are to each other, so the return is extrapolated. Use a log of more varied actions",
+            f"the policy leaves the log: {found.outside:.0%} of its actions are more than twice as far "
+            "from every logged pair of observation and action as 99 % of logged pairs are from their "
+            "nearest, so the return is extrapolated. Use a log of more varied actions",
             RuntimeWarning,
             stacklevel=4,
         )

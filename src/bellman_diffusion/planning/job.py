@@ -14,16 +14,12 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.certify import SIGMA, Certified, certified_distribution
 from bellman_diffusion.planning.counting import CountedReturns
 from bellman_diffusion.planning.evaluation import evaluate_exactly
+from bellman_diffusion.planning.header import CERTIFIED, COUNTED, TABLE, PlanFigures, PlannerHeader
 from bellman_diffusion.planning.learning import LearnSettings
 from bellman_diffusion.planning.monte_carlo import MonteCarlo, simulate
 from bellman_diffusion.planning.planner import (
-    CERTIFIED,
-    COUNTED,
-    TABLE,
-    PlanFigures,
     PlannedReturns,
     Planner,
-    PlannerHeader,
     TableReturns,
     encoder_header,
     start_observations,

@@ -71,6 +71,7 @@ def planner_model(settings: LearnSettings, encoder: ObservationEncoder) -> Retur
         hidden=(settings.width,) * settings.depth,
         activation=silu,
         n_grid=_PAPER_GRID,
+        shares=True,
     )
     return make_model(MODES.get(settings.mode, settings.mode), encoder, 1, sizes)
 

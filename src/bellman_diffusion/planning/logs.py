@@ -88,7 +88,11 @@ class Log(NamedTuple):
         shape = (len(rows[0]), -1) if now.ndim < 4 else rows[0].shape
         rows[0], rows[2] = rows[0].reshape(shape), rows[2].reshape(shape)
         log = cls(Transitions(*rows), _space(now, later))
-        return log if action is None else log.with_actions(np.asarray(action)[kept], name)
+        if action is None:
+            return log
+        if len(action) != n:
+            raise InvalidInputError(f"{name}: {len(action)} actions for {n} rows")
+        return log.with_actions(np.asarray(action)[kept], name)
 
     def with_actions(self, action: Any, name: str) -> "Log":
         """Whole numbers are those of a discrete space, all else is a box."""

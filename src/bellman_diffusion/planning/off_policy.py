@@ -8,8 +8,7 @@ steps go on along the log; where it does not, they are cut there and bootstrap f
 """
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -17,7 +16,13 @@ from jaxtyping import Float
 from sklearn.neighbors import NearestNeighbors
 
 from bellman_diffusion.errors import InvalidInputError
-from bellman_diffusion.planning.acting import ActingPolicy, PolicyFunction, acting, table_policy
+from bellman_diffusion.planning.acting import (
+    ActingPolicy,
+    PolicyFunction,
+    Spaces,
+    acting,
+    table_policy,
+)
 from bellman_diffusion.planning.logs import Log
 from bellman_diffusion.planning.policies import policy_from_array
 from bellman_diffusion.planning.transitions import Transitions
@@ -26,8 +31,9 @@ from bellman_diffusion.returns.observations import finite_shape, from_index
 _AT_ONCE = 4096
 # Numbers that differ by rounding alone are the same action.
 _SAME = 1e-5
-# Pairs that the support of the data is measured by, and how far apart logged pairs commonly are.
-_N_PAIRS, _COMMON = 5000, 0.99
+# Pairs that the support of the data is measured by, how far apart logged pairs commonly are, and how
+# many times as far counts as outside: one at the edge has logged pairs on one side alone.
+_N_PAIRS, _COMMON, _TIMES = 5000, 0.99, 2.0
 
 
 class Target(NamedTuple):
@@ -47,8 +53,8 @@ class OffPolicy(NamedTuple):
     space: gym.Space
     starts: Float[np.ndarray, "n *shape"]
     outside: float
-    """The share of the policy's pairs that are further from all logged ones than logged pairs are from
-    each other, 1 % of them apart."""
+    """The share of the policy's pairs that are more than twice as far from all logged ones as 99 % of
+    logged pairs are from their nearest."""
 
     @classmethod
     def of(cls, log: Log, target: Target) -> "OffPolicy":
@@ -97,7 +103,8 @@ def _features(space: gym.Space, rows: np.ndarray) -> np.ndarray:
 
 def _on_rows(log: Log, target: Target) -> ActingPolicy:
     """The policy, acting on observations as the log has them."""
-    spaces: Any = SimpleNamespace(observation_space=log.space, action_space=log.action_space)
+    assert log.action_space is not None
+    spaces = Spaces(log.space, log.action_space)
     if target.epsilon and not isinstance(log.action_space, gym.spaces.Discrete):
         raise InvalidInputError(
             "epsilon mixes in random actions, but the log does not tell the range of its continuous "
@@ -153,5 +160,5 @@ def _outside(space: gym.Space, logged: np.ndarray, wanted: np.ndarray, seed: int
     near = NearestNeighbors().fit(logged / scale)
     # The nearest to a logged pair is itself.
     apart = near.kneighbors(logged / scale, 2)[0][:, 1]
-    reach = np.quantile(apart, _COMMON)
+    reach = _TIMES * np.quantile(apart, _COMMON)
     return float(np.mean(near.kneighbors(wanted / scale, 1)[0][:, 0] > reach))

@@ -9,14 +9,17 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from bellman_diffusion.planning.acting import ActingPolicy
-from bellman_diffusion.planning.transitions import Transitions, check_reward
+from bellman_diffusion.planning.transitions import NEGLIGIBLE, Returns, Transitions, check_reward
 from bellman_diffusion.returns.observations import timed, timed_space, to_row
 
 Report = Callable[[int, int], None]
 # Observation, reward, next observation, whether the episode ends, whether it ends or is truncated.
 Row = tuple[np.ndarray, float, np.ndarray, bool, bool]
+# The environments, observations, rewards, next observations, and what else is known of a step.
+Step = tuple[SyncVectorEnv, Any, np.ndarray, Any, dict[str, Any]]
 # Environments that are stepped together: a policy's network then reads as many observations at once.
 _MOST_AT_ONCE = 16
+_MOST_FOR_RETURNS = 64
 # Rows of each environment, where there are more than one.
 _LEAST_ROWS = 500
 
@@ -65,31 +68,67 @@ class Sampler(NamedTuple):
                 break
         return _stacked([row for track in tracks for row in track])
 
+    def returns_of_starts(self, n: int, gamma: float, seed: int) -> Returns:
+        """The returns of n episodes and the observations they start from: no other row is kept."""
+        n_envs = min(n, _MOST_FOR_RETURNS)
+        due = np.array([n // n_envs + (i < n % n_envs) for i in range(n_envs)])
+        total, discount, time = np.zeros(n_envs), np.ones(n_envs), np.zeros(n_envs, int)
+        first: list[np.ndarray] = []
+        found: list[tuple[np.ndarray, float, float]] = []
+        for envs, now, reward, later, info in self._played(n_envs, seed):
+            first = first or self._stored(envs, now, time)
+            total, discount = total + discount * reward, discount * gamma
+            terminated, truncated = info["terminated"], info["truncated"]
+            over = np.flatnonzero(terminated | truncated)
+            fresh = self._stored(envs, later, time) if over.size else []
+            for i in over:
+                if due[i]:
+                    rest = 0.0 if terminated[i] or self.limit else float(discount[i])
+                    found.append((first[i], float(total[i]), rest))
+                    due[i] -= 1
+                first[i], total[i], discount[i] = fresh[i], 0.0, 1.0
+            if not due.any():
+                break
+        observation, value, rest = (np.array(column) for column in zip(*found, strict=True))
+        every = Returns(observation, value, np.ones(n, bool), rest * np.abs(value).max(initial=0.0))
+        return every.chosen(rest <= NEGLIGIBLE)
+
     def _steps(self, n_envs: int, seed: int) -> Iterator[list[Row]]:
         """A row of each environment at every step, for ever."""
+        time = np.zeros(n_envs, int)
+        now: list[np.ndarray] = []
+        for envs, observation, reward, after, info in self._played(n_envs, seed):
+            now = now or self._stored(envs, observation, time)
+            terminated, over = info["terminated"], info["terminated"] | info["truncated"]
+            time = time + 1
+            end = terminated if self.limit is None else over
+            later = self._stored(envs, after, time)
+            # An environment that is over shows its next start already; its last row is elsewhere.
+            reached = list(later)
+            for i in np.flatnonzero(over):
+                reached[i] = self._row(envs, info["final_obs"][i], int(time[i]))
+            yield [
+                (now[i], check_reward(reward[i]), reached[i], bool(end[i]), bool(over[i]))
+                for i in range(n_envs)
+            ]
+            time = np.where(over, 0, time)
+            now = later if not over.any() else self._stored(envs, after, time)
+
+    def _played(self, n_envs: int, seed: int) -> Iterator[Step]:
+        """The policy acts in all environments at once, for ever."""
         envs = SyncVectorEnv([self.make] * n_envs, autoreset_mode=AutoresetMode.SAME_STEP)
-        actions_of = envs.single_action_space
+        space = envs.single_action_space
         try:
-            observation, _ = envs.reset(seed=seed)
-            fresh, time = np.ones(n_envs, bool), np.zeros(n_envs, int)
-            now = self._stored(envs, observation, time)
+            now, _ = envs.reset(seed=seed)
+            fresh = np.ones(n_envs, bool)
             while True:
-                actions = self.policy.actions(observation, fresh)
-                batch = concatenate(actions_of, actions, create_empty_array(actions_of, n_envs))
-                observation, reward, terminated, truncated, info = envs.step(batch)
-                over, time = terminated | truncated, time + 1
-                end = terminated if self.limit is None else over
-                later = self._stored(envs, observation, time)
-                # An environment that is over shows its next start already; its last row is elsewhere.
-                reached = list(later)
-                for i in np.flatnonzero(over):
-                    reached[i] = self._row(envs, info["final_obs"][i], int(time[i]))
-                yield [
-                    (now[i], check_reward(reward[i]), reached[i], bool(end[i]), bool(over[i]))
-                    for i in range(n_envs)
-                ]
-                fresh, time = over, np.where(over, 0, time)
-                now = later if not over.any() else self._stored(envs, observation, time)
+                actions = self.policy.actions(now, fresh)
+                batch = concatenate(space, actions, create_empty_array(space, n_envs))
+                later, reward, terminated, truncated, info = envs.step(batch)
+                yield envs, now, reward, later, info | {
+                    "terminated": terminated, "truncated": truncated,
+                }  # fmt: skip
+                now, fresh = later, terminated | truncated
         finally:
             envs.close()
 

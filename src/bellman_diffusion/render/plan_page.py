@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 
 from bellman_diffusion.planning.conformal import Conformal
+from bellman_diffusion.planning.header import PlanFigures
 from bellman_diffusion.planning.monte_carlo import MonteCarlo, disagreements
-from bellman_diffusion.planning.planner import PlanFigures, Planner
+from bellman_diffusion.planning.planner import Planner
 from bellman_diffusion.render.page import Picture, Section, Table, write_page
 from bellman_diffusion.render.returns import draw_returns
 from bellman_diffusion.returns.atoms import AtomicReturn

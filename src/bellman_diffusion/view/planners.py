@@ -13,7 +13,8 @@ from bellman_diffusion.environments import find_mdp, is_model_file, make_env
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.acting import acting, table_policy
 from bellman_diffusion.planning.certify import certified_distribution, certify
-from bellman_diffusion.planning.planner import CERTIFIED, POLICY_FILE, TABLE, Planner
+from bellman_diffusion.planning.header import CERTIFIED, TABLE
+from bellman_diffusion.planning.planner import POLICY_FILE, Planner
 from bellman_diffusion.planning.policies import tabular_policy
 from bellman_diffusion.planning.risk_optimal import controlled_chain
 from bellman_diffusion.returns.backup import BellmanBackup
@@ -124,7 +125,7 @@ class _Play:
 
     def returns(self) -> ActionReturns:
         """Of all that was shown."""
-        states = self.planner.distribution(self._seen, range(len(self._seen)))
+        states = self.planner.distribution(self._seen, elapsed=range(len(self._seen)))
         return _action_returns(self.planner, states, self._outcomes)
 
 

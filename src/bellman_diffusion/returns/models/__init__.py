@@ -40,14 +40,18 @@ class ModelSettings:
     """Points at which the paper's networks are evaluated."""
     atom_width: float = 0.25
     """The smoothing of reported atoms, in spacings: it plays no part in training."""
+    shares: bool = False
+    """Whether quantiles and means are learned in shares of the support, not in units of the return."""
 
 
 ModelMaker = Callable[[ObservationEncoder, int, ModelSettings], ReturnModel]
 
 
-def _sized(kind: type, sigma: str | None = None) -> ModelMaker:
+def _sized(kind: type, **settings: str) -> ModelMaker:
+    """A head model; `settings` are fields of its own with their names in `ModelSettings`."""
+
     def make(encoder: ObservationEncoder, n_actions: int, s: ModelSettings) -> ReturnModel:
-        more = {"sigma": getattr(s, sigma)} if sigma else {}
+        more = {name: getattr(s, setting) for name, setting in settings.items()}
         return kind(
             encoder=encoder,
             n_actions=n_actions,
@@ -61,13 +65,18 @@ def _sized(kind: type, sigma: str | None = None) -> ModelMaker:
 
 
 _MODELS: dict[str, ModelMaker] = {
-    "smoothed": _sized(SmoothedCategorical, "sigma"),
-    "cells": _sized(CellModel, "sigma"),
-    "cramer": _sized(CramerBasis, "sigma"),
-    "categorical": _sized(Categorical, "atom_width"),
-    "quantile": _sized(QuantileRegression),
+    "smoothed": _sized(SmoothedCategorical, sigma="sigma"),
+    "cells": _sized(CellModel, sigma="sigma"),
+    "cramer": _sized(CramerBasis, sigma="sigma"),
+    "categorical": _sized(Categorical, sigma="atom_width"),
+    "quantile": _sized(QuantileRegression, shares="shares"),
     "expectation": lambda e, n, s: Expectation(
-        encoder=e, n_actions=n, n_outputs=1, hidden=s.hidden, activation=s.activation
+        encoder=e,
+        n_actions=n,
+        n_outputs=1,
+        hidden=s.hidden,
+        activation=s.activation,
+        shares=s.shares,
     ),
     "paper": lambda e, n, s: PaperNetworks(
         encoder=e,

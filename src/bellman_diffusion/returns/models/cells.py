@@ -29,8 +29,13 @@ from bellman_diffusion.returns.models.base import (
 )
 from bellman_diffusion.returns.support import Support
 
-# The variance of what is at both ends of a cell of width 1.
-_LARGEST_VARIANCE = 0.25
+# Neighbouring cells share what lies within so much of their border, in cells: where a piece goes then
+# changes smoothly with its place. With a hard border two networks that hardly differ have different
+# targets, and training does not come to rest.
+_OVERLAP = 0.25
+# Half the width of what a cell holds, and the variance of what is at both of its ends.
+_REACH = 0.5 + _OVERLAP / 2
+_LARGEST_VARIANCE = _REACH**2
 _FEWEST = 2
 
 
@@ -72,7 +77,7 @@ class CellModel(HeadModel):
     def head(self, raw: Float[Array, "actions m"]) -> Float[Array, "actions m"]:
         """A softmax for the masses, means and variances that a cell can have."""
         logits, mean, variance = CellOutputs.of(raw)
-        inside = jnp.clip(mean, -0.5, 0.5)
+        inside = jnp.clip(mean, -_REACH, _REACH)
         parts = jax.nn.softmax(logits), inside, jnp.clip(variance, 0, _LARGEST_VARIANCE)
         return jnp.concatenate(parts, axis=-1)
 
@@ -100,8 +105,11 @@ class CellModel(HeadModel):
         cells = CellOutputs.of(outputs)
         atoms, spacing = self.atoms(outputs, support), self.spacing(support)
         room = jnp.minimum(atoms - support.low, support.high - atoms)
-        half = spacing * jnp.sqrt(3 * cells.variance)
-        return AtomicReturn(cells.mass, atoms, self.sigma * spacing, jnp.minimum(half, room))
+        half = jnp.minimum(spacing * jnp.sqrt(3 * cells.variance), room)
+        # What neighbouring cells hold overlaps, so their means may be out of order.
+        order = jnp.argsort(atoms, axis=-1)
+        mass, atoms, half = (jnp.take_along_axis(a, order, -1) for a in (cells.mass, atoms, half))
+        return AtomicReturn(mass, atoms, self.sigma * spacing, half)
 
     def discrepancy(
         self, raw: Raw, next_outputs: Weights, backup: BellmanBackup, support: Support
@@ -109,7 +117,7 @@ class CellModel(HeadModel):
         """Cross-entropy of the masses, and squared errors of the moments weighted by mass."""
         mass, first, second = self.backed_up(next_outputs, backup, support)
         logits, mean, variance = CellOutputs.of(raw)
-        now = jax.lax.stop_gradient(jnp.clip(mean, -0.5, 0.5))
+        now = jax.lax.stop_gradient(jnp.clip(mean, -_REACH, _REACH))
         around = second - 2 * now * first + now**2 * mass
         return jnp.sum(
             mass * mean**2
@@ -126,12 +134,17 @@ class CellModel(HeadModel):
         n, ahead = self.n_cells, CellOutputs.of(next_outputs)
         moved = backup.returns(self.atoms(next_outputs, support))
         place = jnp.clip((moved - support.low) / self.spacing(support), 0, n - 1)
-        cell = jnp.round(place)
-        apart = place - cell
-        second = apart**2 + backup.discount**2 * ahead.variance
-        parts = ahead.mass * jnp.stack([jnp.ones(n), apart, second])
-        into = (cell[:, None] == jnp.arange(n)).astype(parts.dtype)
-        target, first, second = jax.lax.stop_gradient(parts @ into)
+        lower = jnp.clip(jnp.floor(place), 0, n - 2)
+        apart = place - lower
+        upper_share = jnp.clip((apart - 0.5) / _OVERLAP + 0.5, 0, 1)
+        spread = backup.discount**2 * ahead.variance
+
+        def put(share: Array, apart: Array, cell: Array) -> Array:
+            parts = ahead.mass * share * jnp.stack([jnp.ones(n), apart, apart**2 + spread])
+            return parts @ (cell[:, None] == jnp.arange(n)).astype(parts.dtype)
+
+        both = put(1 - upper_share, apart, lower) + put(upper_share, apart - 1, lower + 1)
+        target, first, second = jax.lax.stop_gradient(both)
         return target, first, second
 
     def overflow(
