@@ -120,8 +120,12 @@ def test_continuous_actions_are_inputs_of_the_network(tmp_path):
     now, push, reward, after, ends = line()
     planner = plan_from_transitions(
         now, reward, after, ends, action=push, policy=lambda o: np.clip(-o, -0.5, 0.5),
-        max_iter=1500,
+        max_iter=3000,
     )  # fmt: skip
+    # Rewards alone allow −100; short trainings find where returns are.
+    low, high = planner.header.support
+    assert -6 < low < -1.5
+    assert high == 0
     planner.save(tmp_path / "planner.bellman")
     planner = Planner.load(tmp_path / "planner.bellman")
     at = np.array([[0.2], [0.9]], np.float32)

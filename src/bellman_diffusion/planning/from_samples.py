@@ -67,6 +67,10 @@ _COARSE = 34
 _OFF_POLICY_MARGIN = 0.5
 # More of a policy's pairs than this far from all logged ones are worth a warning.
 _MOST_OUTSIDE = 0.05
+# Short trainings that find the range of returns where there are no episodes: how many at most, their
+# steps, the rows and quantiles that are looked at, and what makes another one worth while.
+_MOST_PILOTS, _PILOT_STEPS, _PILOT_ROWS = 4, 1000, 2000
+_PILOT_LEVELS, _PILOT_MARGIN, _WORTHWHILE = (1e-3, 1 - 1e-3), 0.1, 0.7
 # Starts that are kept with the planner.
 _N_STARTS = 256
 
@@ -156,9 +160,9 @@ def plan_off_policy(job: Job, log: Log, policy: PolicyFunction | None) -> Planne
         )
     encoder = ObservationEncoder.for_space(found.space, s.env_id)
     # The log's own returns tell the range, those of the policy may lie a little outside.
-    low, high = range_of_returns(log.transitions, s.gamma, margin=_OFF_POLICY_MARGIN)
-    job = replace(job, settings=replace(s, support=s.support or (low, high)))
-    returns, shape, figures = _learn(job, found.transitions, encoder)
+    returns, shape, figures = _learn(
+        job, found.transitions, encoder, log.transitions, _OFF_POLICY_MARGIN
+    )
     figures = msgspec.structs.replace(figures, outside_log=found.outside)
     is_counted = _is_counted(job, found.space)
     first = found.starts[_occurs(returns, found.starts)]
@@ -275,9 +279,14 @@ def _occurs(returns: PlannedReturns, rows: np.ndarray) -> Bool[np.ndarray, " n"]
 
 
 def _learn(
-    job: Job, transitions: Transitions, encoder: ObservationEncoder
+    job: Job,
+    transitions: Transitions,
+    encoder: ObservationEncoder,
+    episodes: Transitions | None = None,
+    margin: float = 0.05,
 ) -> tuple[PlannedReturns, Shape, PlanFigures]:
-    s = job.settings
+    """The range of returns is that of `episodes`, with a margin; by default of the transitions."""
+    s, episodes = job.settings, transitions if episodes is None else episodes
     figures = PlanFigures(n_transitions=len(transitions))
     if s.mode == "default" and encoder.n_discrete:
         counted = Counted.of(transitions, encoder.n_discrete)
@@ -288,7 +297,13 @@ def _learn(
         return CountedReturns(found, counted.seen), Shape.of_certified(found, s.sigma), figures
     how = LearnSettings(gamma=s.gamma, mode=s.mode, max_iter=s.max_iter, trace=s.trace)
     how = replace(how, n_basis=s.n_basis or how.n_basis)
-    seen = _seen(transitions, encoder, s.gamma)
+    seen = (
+        _range_of_table(transitions, encoder.n_discrete, s.gamma)
+        if encoder.n_discrete
+        else range_of_returns(episodes, s.gamma, margin)
+    )
+    if s.support is None and not (encoder.n_discrete or episodes.has_episodes):
+        seen = _narrowed(transitions, encoder, seen, how, s.seed)
     support = s.support or seen
     _warn_of_cuts(support, seen)
     shape = Shape(
@@ -299,14 +314,36 @@ def _learn(
     return learned.returns, shape, msgspec.structs.replace(figures, loss=learned.loss)
 
 
-def _seen(
-    transitions: Transitions, encoder: ObservationEncoder, gamma: float
+def _narrowed(
+    transitions: Transitions,
+    encoder: ObservationEncoder,
+    support: tuple[float, float],
+    how: LearnSettings,
+    seed: int,
 ) -> tuple[float, float]:
-    """The range of returns; of a table, that of the chain that was counted."""
-    if not encoder.n_discrete:
-        return range_of_returns(transitions, gamma)
-    chain = Counted.of(transitions, encoder.n_discrete).chain
-    low, high = certify(chain, gamma, n_cells=_COARSE).range
+    """The part of a range that short trainings find returns in.
+
+    Single steps tell the range of returns by their rewards alone, and that is often a hundred times too
+    wide.
+    """
+    short = replace(how, mode="c51", max_iter=_PILOT_STEPS)
+    rows = jnp.asarray(transitions.observation[:_PILOT_ROWS])
+    for _ in range(_MOST_PILOTS):
+        pilot = learn(transitions, encoder, support, short, seed)
+        ends = state_distribution(pilot.returns, rows).quantile(jnp.asarray(_PILOT_LEVELS))
+        width = support[1] - support[0]
+        room = _PILOT_MARGIN * float(ends.max() - ends.min())
+        low = max(float(ends.min()) - room, support[0])
+        high = min(float(ends.max()) + room, support[1])
+        if not 0 < high - low < _WORTHWHILE * width:
+            break
+        support = low, high
+    return support
+
+
+def _range_of_table(transitions: Transitions, n_states: int, gamma: float) -> tuple[float, float]:
+    """Of the returns of the chain that was counted."""
+    low, high = certify(Counted.of(transitions, n_states).chain, gamma, n_cells=_COARSE).range
     return (low, high) if high > low else (low - 1.0, high + 1.0)
 
 
@@ -324,8 +361,7 @@ def range_of_returns(
     longest = np.inf if gamma == 1 else 1 / (1 - gamma)
     least = float(reward.min()) * longest if reward.min() < 0 else 0.0
     greatest = float(reward.max()) * longest if reward.max() > 0 else 0.0
-    no_episodes = np.all(transitions.ended) and not np.all(transitions.terminated)
-    if no_episodes or not known.any():
+    if not transitions.has_episodes or not known.any():
         if gamma == 1:
             raise InvalidInputError(
                 "no episode ends in the transitions and gamma is 1, so returns have no bound: give "

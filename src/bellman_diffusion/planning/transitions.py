@@ -27,6 +27,11 @@ class Transitions(NamedTuple):
     def __len__(self) -> int:
         return len(self.reward)
 
+    @property
+    def has_episodes(self) -> bool:
+        """Whether rows follow each other, or all of them are ends."""
+        return not np.all(self.ended) or bool(np.all(self.terminated))
+
     def distinct(self) -> tuple["Transitions", Int[np.ndarray, " rows"]]:
         """The different transitions between states of a table, and how often each occurs."""
         state, reward, next_state, terminated = (a.reshape(len(self), -1)[:, 0] for a in self[:4])
