@@ -297,11 +297,7 @@ def _learn(
         return CountedReturns(found, counted.seen), Shape.of_certified(found, s.sigma), figures
     how = LearnSettings(gamma=s.gamma, mode=s.mode, max_iter=s.max_iter, trace=s.trace)
     how = replace(how, n_basis=s.n_basis or how.n_basis)
-    seen = (
-        _range_of_table(transitions, encoder.n_discrete, s.gamma)
-        if encoder.n_discrete
-        else range_of_returns(episodes, s.gamma, margin)
-    )
+    seen = _range(transitions, encoder, s.gamma, episodes, margin)
     if s.support is None and not (encoder.n_discrete or episodes.has_episodes):
         seen = _narrowed(transitions, encoder, seen, how, s.seed)
     support = s.support or seen
@@ -341,9 +337,29 @@ def _narrowed(
     return support
 
 
-def _range_of_table(transitions: Transitions, n_states: int, gamma: float) -> tuple[float, float]:
-    """Of the returns of the chain that was counted."""
-    low, high = certify(Counted.of(transitions, n_states).chain, gamma, n_cells=_COARSE).range
+def learn_returns(
+    transitions: Transitions, encoder: ObservationEncoder, how: LearnSettings, seed: int
+) -> PlannedReturns:
+    """Return distributions by a mode of learning, over the range of returns that transitions tell."""
+    if how.mode == "default" and encoder.n_discrete:
+        counted = Counted.of(transitions, encoder.n_discrete)
+        return CountedReturns(certify(counted.chain, how.gamma), counted.seen)
+    support = _range(transitions, encoder, how.gamma)
+    return learn(transitions, encoder, support, how, seed).returns
+
+
+def _range(
+    transitions: Transitions,
+    encoder: ObservationEncoder,
+    gamma: float,
+    episodes: Transitions | None = None,
+    margin: float = 0.05,
+) -> tuple[float, float]:
+    """Of returns: of a table those of the counted chain, else those of the episodes."""
+    if not encoder.n_discrete:
+        return range_of_returns(transitions if episodes is None else episodes, gamma, margin)
+    chain = Counted.of(transitions, encoder.n_discrete).chain
+    low, high = certify(chain, gamma, n_cells=_COARSE).range
     return (low, high) if high > low else (low - 1.0, high + 1.0)
 
 

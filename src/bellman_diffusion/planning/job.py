@@ -65,7 +65,7 @@ class PlanSettings:
     samples: int | None = None
     """Transitions to learn from; None for the exact solution from the transition table."""
     max_iter: int = 4000
-    trace: float = 0.95
+    trace: float = 0.98
     """λ of the mixtures of n-step targets along sampled episodes."""
     stochastic: bool = False
     """Whether a policy that has a distribution of actions samples from it."""

@@ -44,7 +44,7 @@ class LearnSettings:
     """Numbers that a network gives for each state: three for a cell, one for an atom or a function."""
     sigma: float = 1.0
     """The smoothing, in spacings of the nodes."""
-    trace: float = 0.95
+    trace: float = 0.98
     """λ: targets are mixtures of n-step backups along an episode; 0 where rows are not episodes."""
     width: int = 64
     depth: int = 2

@@ -14,6 +14,10 @@ from jaxtyping import Array, Float, Int, Key
 
 from bellman_diffusion.planning.transitions import Transitions, partial_returns
 
+# The share of every batch that is drawn from the first rows of episodes: what most users ask about is
+# where episodes start, and of all rows those are few.
+_FROM_STARTS = 0.25
+
 
 class TrainingRows(NamedTuple):
     """Transitions as programs take them, and what n-step targets need of their episodes."""
@@ -25,6 +29,8 @@ class TrainingRows(NamedTuple):
     left: Int[Array, " n"]
     """Rows from each to that last one."""
     terminated: Float[Array, " n"]
+    starts: Int[Array, " episodes"]
+    """The first rows of episodes."""
 
     @classmethod
     def of(cls, transitions: Transitions, gamma: float) -> "TrainingRows":
@@ -38,6 +44,7 @@ class TrainingRows(NamedTuple):
             jnp.asarray(partial_returns(transitions, gamma)[0], jnp.float32),
             jnp.asarray(left, jnp.int32),
             jnp.asarray(transitions.terminated),
+            jnp.asarray(np.concatenate([[0], last[:-1] + 1]), jnp.int32),
         )
 
 
@@ -58,6 +65,9 @@ def draw_windows(
     """n windows of as many steps as λ = `trace` says, or to where the episode was left."""
     pick, length = jax.random.split(key)
     first = jax.random.randint(pick, (n,), 0, len(rows.left))
+    n_starts = int(_FROM_STARTS * n)
+    again = jax.random.randint(jax.random.fold_in(pick, 1), (n_starts,), 0, len(rows.starts))
+    first = first.at[:n_starts].set(rows.starts[again])
     left = rows.left[first]
     if trace == 0:
         steps = jnp.ones_like(left)

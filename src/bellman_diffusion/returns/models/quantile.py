@@ -10,6 +10,10 @@ from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.models.base import HeadModel, Normalisation, Raw, Scalar, Weights
 from bellman_diffusion.returns.support import Support
 
+# Where quantiles are shares of the support, Huber's loss is quadratic up to so much of their mean
+# distance. The wider, the more they are drawn to expectiles: at 1, W1 on Hopper is 2.7 times as large.
+_KAPPA = 0.1
+
 
 class QuantileRegression(HeadModel):
     """Outputs are the quantiles at (i + ½)/k."""
@@ -48,7 +52,9 @@ class QuantileRegression(HeadModel):
         """Quantile Huber loss to every target quantile."""
         target = backup.returns(self.returns(next_outputs, support))
         if self.shares:
-            return quantile_huber(raw, (target - support.low) / support.width, 1 / self.n_outputs)
+            return quantile_huber(
+                raw, (target - support.low) / support.width, _KAPPA / self.n_outputs
+            )
         return quantile_huber(raw, target)
 
 
