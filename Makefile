@@ -58,6 +58,9 @@ reproduce: $(STAMP)
 	$(BIN)/bellman reproduce all --out results
 	$(BIN)/bellman reproduce usefulness --seed 1100 --seeds 10 --out results/usefulness
 	$(BIN)/bellman reproduce accuracy --seed 70 --seeds 3 --out results/accuracy
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[evaluation]'
+	$(BIN)/bellman reproduce evaluation --seed 400 --seeds 3 --out results/evaluation
+	$(BIN)/bellman reproduce off-policy --seed 500 --seeds 3 --out results/off-policy
 	$(BIN)/bellman reproduce risk --seed 80 --out results/risk
 	$(BIN)/bellman reproduce planning --seed 30 --seeds 5 --out results/planning
 	$(BIN)/bellman reproduce treasure --out results/treasure

@@ -23,6 +23,7 @@ FRONT_MATTER = "---\nhide: [toc]\n---\n\n"
 TITLES = {
     "tables": "Tables (Section 5.2, Appendix F.2)",
     "theorems": "Propositions and theorems",
+    "evaluation": "Policy evaluation",
     "planning": "Planning (Sections 2 and 5.3, Appendix D)",
 }
 

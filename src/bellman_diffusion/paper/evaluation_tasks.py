@@ -7,13 +7,17 @@ from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
+from jaxtyping import Bool, Float
 
 from bellman_diffusion.environments import finite_mdp, make_env
 from bellman_diffusion.errors import BellmanError
 from bellman_diffusion.planning.acting import ActingPolicy, acting, table_policy
 from bellman_diffusion.planning.sampling import Sampler
-from bellman_diffusion.planning.transitions import NEGLIGIBLE, Returns, Transitions
+from bellman_diffusion.planning.transitions import NEGLIGIBLE, Returns, Transitions, partial_returns
 from bellman_diffusion.returns.tabular_policies import optimal_policy
+
+# Of a return that was cut off, to be used all the same.
+_MOST_UNKNOWN = 0.5
 
 
 class Task(NamedTuple):
@@ -69,7 +73,10 @@ def trained(task: Task, path: Path, seed: int) -> None:
             "experiment: pip install 'bellman-diffusion[evaluation]'"
         ) from error
     path.parent.mkdir(parents=True, exist_ok=True)
-    model.save(path)
+    # Whole or not at all: a stopped run finds it, or trains again.
+    unfinished = path.with_suffix(".tmp.zip")
+    model.save(unfinished)
+    unfinished.replace(path)
 
 
 def sampled(task: Task, policy: Path, n: int, seed: int) -> Transitions:
@@ -86,6 +93,19 @@ def true_returns(task: Task, policy: Path, n: int, seed: int) -> Returns:
     return Returns(
         found.observation[order], found.value[order], found.starts[order], found.slack[order]
     )
+
+
+def seen_returns(
+    transitions: Transitions, gamma: float
+) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """Of each row the return as its episode tells it, which rows to use, and which of them are starts.
+
+    What was cut off counts as what was seen, in proportion.
+    """
+    value, unknown = partial_returns(transitions, gamma)
+    kept = unknown <= _MOST_UNKNOWN
+    first = np.concatenate([[True], transitions.ended[:-1] > 0])
+    return value / np.where(kept, 1 - unknown, 1), kept, kept & first
 
 
 def _sampler(task: Task, policy: Path, seed: int, make: Callable[[], gym.Env]) -> Sampler:

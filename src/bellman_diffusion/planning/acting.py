@@ -113,14 +113,16 @@ def acting(
         return ActingPolicy(lambda _, fresh: [0] * len(fresh), env, seed, epsilon=1.0)
     name = policy if isinstance(policy, str) else "the policy"
     found = load_policy(policy, env) if isinstance(policy, str) else policy
-    if not with_memory and (has_memory(found) or "Recurrent" in type(found).__name__):
+    is_model = hasattr(found, "predict")
+    remembers = "Recurrent" in type(found).__name__ if is_model else has_memory(found)
+    if remembers and not with_memory:
         raise InvalidInputError(
             f"{name} has a memory: it is evaluated from episodes that it plays (--samples), not from a "
             "log of other ones"
         )
     choose = (
         _by_predict(found, deterministic=not stochastic)
-        if hasattr(found, "predict")
+        if is_model
         else _by_function(found, env.observation_space)
     )
     if normalize is not None:

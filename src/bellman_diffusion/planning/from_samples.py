@@ -306,7 +306,11 @@ def _learn(
         support, how.n_basis, GaussianBasis.on_interval(*support, how.n_basis, s.sigma).sigma
     )
     how = replace(how, sigma=sigma_in_nodes(shape.sigma, how.n_basis, support))
-    learned = learn(transitions, encoder, support, how, s.seed, run=job.run, progress=job.progress)
+    starts = np.flatnonzero(np.concatenate([[1], episodes.ended[:-1]]))
+    learned = learn(
+        transitions, encoder, support, how, s.seed,
+        starts=starts, run=job.run, progress=job.progress,
+    )  # fmt: skip
     return learned.returns, shape, msgspec.structs.replace(figures, loss=learned.loss)
 
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
+from jaxtyping import Array, Int
 
 from bellman_diffusion.fields.networks import silu
 from bellman_diffusion.planning.targets import TrainingRows, Windows, draw_windows
@@ -83,10 +84,14 @@ def learn(
     settings: LearnSettings,
     seed: int,
     *,
+    starts: Int[np.ndarray, " episodes"] | None = None,
     run: RunFolder | None = None,
     progress: Progress | None = None,
 ) -> Learned:
-    """Train the model of `settings.mode` on the transitions."""
+    """Train the model of `settings.mode` on the transitions.
+
+    `starts` are the first rows of episodes, where `ended` also marks rows that targets are cut at.
+    """
     model = planner_model(settings, encoder)
     scaler = ObservationScaler.identity(encoder).fitted(jnp.asarray(transitions.observation))
     normalisation = Normalisation(scaler, Support.fixed(*support))
@@ -95,7 +100,7 @@ def learn(
         settings.learning_rate, ema_decay=1 - 1 / settings.target_memory, adam_b2=0.999
     )
     n = settings.batch_size
-    rows = TrainingRows.of(transitions, settings.gamma)
+    rows = TrainingRows.of(transitions, settings.gamma, starts)
     # The states of a small table are fewer than a batch's rows: each is computed once. Where distinct
     # transitions are too, they are counted, and every step learns from all of them, free of noise.
     few = isinstance(model, HeadModel) and 0 < encoder.n_discrete <= n

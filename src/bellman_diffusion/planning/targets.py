@@ -33,8 +33,13 @@ class TrainingRows(NamedTuple):
     """The first rows of episodes."""
 
     @classmethod
-    def of(cls, transitions: Transitions, gamma: float) -> "TrainingRows":
-        """From rows in the order of their episodes."""
+    def of(
+        cls,
+        transitions: Transitions,
+        gamma: float,
+        starts: Int[np.ndarray, " episodes"] | None = None,
+    ) -> "TrainingRows":
+        """From rows in the order of their episodes; `starts` where targets are cut elsewhere too."""
         number = np.arange(len(transitions))
         last = np.flatnonzero(transitions.ended > 0)
         left = last[np.searchsorted(last, number)] - number
@@ -44,7 +49,9 @@ class TrainingRows(NamedTuple):
             jnp.asarray(partial_returns(transitions, gamma)[0], jnp.float32),
             jnp.asarray(left, jnp.int32),
             jnp.asarray(transitions.terminated),
-            jnp.asarray(np.concatenate([[0], last[:-1] + 1]), jnp.int32),
+            jnp.asarray(
+                np.concatenate([[0], last[:-1] + 1]) if starts is None else starts, jnp.int32
+            ),
         )
 
 

@@ -15,13 +15,20 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from bellman_diffusion.environments import make_env
 from bellman_diffusion.paper.cells import load_or_run
-from bellman_diffusion.paper.evaluation_tasks import TASKS, Task, sampled, trained, true_returns
+from bellman_diffusion.paper.evaluation_tasks import (
+    TASKS,
+    Task,
+    sampled,
+    seen_returns,
+    trained,
+    true_returns,
+)
 from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
 from bellman_diffusion.planning.conformal import calibrate, interval
 from bellman_diffusion.planning.from_samples import learn_returns
 from bellman_diffusion.planning.learning import LearnSettings
 from bellman_diffusion.planning.planner import PlannedReturns, state_distribution
-from bellman_diffusion.planning.transitions import Returns, Transitions, partial_returns
+from bellman_diffusion.planning.transitions import Returns, Transitions
 from bellman_diffusion.render.figure import new_figure, save_figure
 from bellman_diffusion.render.page import Picture, Section, Table
 from bellman_diffusion.returns.atoms import AtomicReturn
@@ -36,8 +43,6 @@ _N_CALIBRATION = 1000
 _N_LEVELS = 20
 _AT_ONCE = 2000
 _TINY = 1e-9
-# Of a return that was cut off, for regression and plain Monte Carlo.
-_MOST_UNKNOWN = 0.5
 
 
 @dataclass(frozen=True)
@@ -192,8 +197,9 @@ class _Case(NamedTuple):
 def _evaluate(cells: Path, name: str, seed: int, options: EvaluationOptions) -> SeedScores:
     task, true = TASKS[name], _true_cell(cells, name, options)
     observation, value = np.array(true.observation, np.float32), np.array(true.value)
-    space = make_env(task.env_id).observation_space
-    transitions = sampled(task, _policy(cells, name, options), options.transitions, seed)
+    space, policy = make_env(task.env_id).observation_space, _policy(cells, name, options)
+    trained(task, policy, options.seed)
+    transitions = sampled(task, policy, options.transitions, seed)
     case = _Case(
         task, transitions, ObservationEncoder.for_space(space, task.env_id),
         observation[_N_CALIBRATION:], _of_values(value[_N_CALIBRATION:]), options.max_iter, seed,
@@ -230,14 +236,13 @@ def _by_network(how: LearnSettings, case: _Case) -> AtomicReturn:
 
 def _by_episodes(case: _Case) -> AtomicReturn:
     """The returns of the episodes that were learned from."""
-    value, kept = _seen_returns(case)
-    first = np.concatenate([[True], case.transitions.ended[:-1] > 0])
-    return _of_values(value[kept & first])
+    value, _, first = seen_returns(case.transitions, case.task.gamma)
+    return _of_values(value[first])
 
 
 def _by_regression(case: _Case) -> AtomicReturn:
     """Trees for quantiles of the returns of all rows."""
-    value, kept = _seen_returns(case)
+    value, kept, _ = seen_returns(case.transitions, case.task.gamma)
     categories: Any = [0] if case.encoder.n_discrete else None
     rows, starts = (a.reshape(len(a), -1) for a in (case.transitions.observation, case.starts))
     levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
@@ -248,13 +253,6 @@ def _by_regression(case: _Case) -> AtomicReturn:
         for q in levels
     ]
     return _of_values(np.concatenate([model.predict(starts) for model in models]))
-
-
-def _seen_returns(case: _Case) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row, and which rows to use: what was cut off counts as what was seen, in proportion."""
-    value, unknown = partial_returns(case.transitions, case.task.gamma)
-    kept = unknown <= _MOST_UNKNOWN
-    return value / np.where(kept, 1 - unknown, 1), kept
 
 
 # The others, in the order of METHODS.
