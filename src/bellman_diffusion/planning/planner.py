@@ -11,6 +11,7 @@ import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from bellman_diffusion.environments import is_model_file, make_env
@@ -57,7 +58,7 @@ class TableReturns(eqx.Module):
 
 
 # A list of observations, or an array of them.
-Observations = Sequence[Any] | np.ndarray
+Observations = Sequence[Any] | np.ndarray | Array
 PlannedReturns = Certified | CountedReturns | TableReturns | LearnedReturns
 
 
@@ -73,6 +74,16 @@ class Planner:
         """The exact distributions from the starts, where planning found them; not saved."""
         self.stock_policy: StockPolicy | None = None
         """The policy over state and stock that is optimal for a risk objective; saved by itself."""
+
+    def __repr__(self) -> str:
+        h = self.header
+        kinds = {CERTIFIED: "certified", COUNTED: "counted", TABLE: "exact"}
+        n = h.figures.n_transitions
+        how = kinds.get(h.kind, "learned" if h.kind == "default" else f"learned ({h.kind})")
+        how += "" if n is None else f" from {n:,} transitions"
+        low, high = h.support
+        what = f"{h.env_id}, policy {h.policy}, gamma {h.gamma:g}: {how}"
+        return f"Planner({what}, returns in [{low:.4g}, {high:.4g}])"
 
     @property
     def figures(self) -> PlanFigures:
@@ -113,8 +124,12 @@ class Planner:
 
         Off-policy plans know the returns of pairs: give the `actions` as well, or a list of pairs.
         `elapsed` are the steps that episodes took to them, for a learned plan with `--time-limit end`;
-        by default none.
+        by default none. Inside `jax.jit` or `jax.vmap` give an array of observations of a learned plan.
         """
+        if isinstance(observations, Tracer):
+            return self._traced(observations)
+        if isinstance(observations, Array):
+            observations = np.asarray(observations)
         if actions is not None:
             if self.header.actions is None:
                 raise InvalidInputError(
@@ -174,6 +189,20 @@ class Planner:
         if n is None:
             raise InvalidInputError("the environment has no list of states: use distribution()")
         return self._of_rows(jnp.arange(n, dtype=jnp.float32)[:, None])
+
+    def _traced(self, rows: Array) -> ReturnDistribution:
+        """Of an array that a JAX transformation handles: no value can be looked at."""
+        shape = self.header.observation_shape
+        plain = isinstance(self.returns, LearnedReturns) and not (
+            self.is_timed or self.header.actions
+        )
+        if not plain or rows.shape[1:] != shape:
+            raise InvalidInputError(
+                f"inside jax.jit a learned plan of observations takes an array of shape (n, "
+                f"{', '.join(map(str, shape))}); this plan is {self.header.kind}, the array's shape is "
+                f"{rows.shape}. Tables, pairs and time limits: call distribution outside of jax.jit"
+            )
+        return self._of_rows(rows.astype(jnp.float32))
 
     def _check_seen(self, rows: np.ndarray) -> None:
         """Nothing is known of a state that does not occur in the transitions."""

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from bellman_diffusion.dynamics import EulerMaruyama, Metropolis
@@ -32,6 +33,18 @@ class ReturnDistribution(eqx.Module):
     """
 
     sigma: eqx.AbstractVar[Float[Array, "..."]]
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
+            return f"{name}(traced)"
+        span = f"returns in [{float(self.low):.4g}, {float(self.high):.4g}]"
+        mean, std = np.asarray(self.mean()), np.asarray(self.std())
+        if not self.batch_shape:
+            tail = float(self.cvar(0.1))
+            return f"{name}(mean {mean:.4g}, std {std:.4g}, CVaR 10 % {tail:.4g}, {span})"
+        states = " × ".join(str(n) for n in self.batch_shape)
+        return f"{name}({states} states, means in [{mean.min():.4g}, {mean.max():.4g}], {span})"
 
     @property
     @abstractmethod
