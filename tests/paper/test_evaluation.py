@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bellman_diffusion.environments import finite_mdp, make_env
+from bellman_diffusion.paper.evaluation_scores import equally_likely, score
 from bellman_diffusion.paper.evaluation_tasks import TASKS, true_returns
 from bellman_diffusion.paper.experiments import evaluation
 from bellman_diffusion.paper.experiments.evaluation import (
@@ -12,8 +13,6 @@ from bellman_diffusion.paper.experiments.evaluation import (
     METHODS,
     OURS,
     EvaluationOptions,
-    _of_values,
-    _score,
 )
 from bellman_diffusion.planning.certify import certified_distribution, certify
 from bellman_diffusion.returns.tabular_policies import optimal_policy
@@ -23,7 +22,7 @@ from tests.paper.helpers import report_of, workplace
 def test_errors_are_shares_of_the_range_of_true_returns():
     """A shift by 3 of returns that range over 100: every figure is 3 % off."""
     true = np.linspace(0, 100, 1001)
-    found = _score(_of_values(true + 3), _of_values(true))
+    found = score(equally_likely(true + 3), equally_likely(true))
     assert found.w1 == pytest.approx(0.03, rel=1e-3)
     for name in ("mean", "quantile_05", "quantile_95", "cvar_10"):
         assert getattr(found, name) == pytest.approx(0.03, abs=2e-3)
@@ -53,9 +52,9 @@ def test_every_method_is_compared_and_the_counted_table_is_near(tmp_path, monkey
     summary = evaluation.run(options, workplace(tmp_path))
     assert list(summary.tasks) == list(few)
     for task in summary.tasks.values():
-        (scores,) = [s.scores for s in task.per_seed]
+        (scores,) = [seed.scores for seed in task.per_seed]
         assert list(scores) == list(METHODS)
-        assert all((score.w1 is None) == (m == FQE) for m, score in scores.items())
+        assert all((s.w1 is None) == (m == FQE) for m, s in scores.items())
         assert 0 <= task.per_seed[0].coverage <= 1
     lake = summary.tasks["FrozenLake"]
     assert lake.mean_of(OURS, "w1") < 0.05

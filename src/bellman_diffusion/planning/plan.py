@@ -327,5 +327,5 @@ def _projection(basis: GaussianBasis, mode: str) -> Projection:
     if mode == "c51":
         return CategoricalProjection(basis)
     if mode == "paper":
-        return BasisProjection(basis, "l2", noise_preserving=False, keep_mean=False)
+        return BasisProjection.of_paper(basis)
     return BasisProjection(basis)

@@ -63,6 +63,11 @@ class BasisProjection:
         zeros = np.zeros((len(bound), len(bound)))
         self._system = np.block([[gram, bound.T], [bound, zeros]])
 
+    @classmethod
+    def of_paper(cls, basis: GaussianBasis) -> "BasisProjection":
+        """The paper's update: plain backups, fitted in the L2 distance of densities."""
+        return cls(basis, "l2", noise_preserving=False, keep_mean=False)
+
     def gaussians(
         self, at: Float[np.ndarray, "n dim"], variance: float
     ) -> Float[np.ndarray, "k n"]:

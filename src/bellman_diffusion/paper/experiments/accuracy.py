@@ -9,26 +9,26 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from bellman_diffusion.errors import BellmanError
+from bellman_diffusion.paper.accuracy_methods import (
+    even_basis,
+    quantile_atoms,
+    solved_on_basis,
+    support_of,
+)
 from bellman_diffusion.paper.cells import load_or_run
 from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
 from bellman_diffusion.paper.processes import PROCESSES, PUBLISHED, Process
 from bellman_diffusion.planning.certify import Certified, certified_distribution, certify
 from bellman_diffusion.planning.counting import Counted
-from bellman_diffusion.planning.exact import solve
 from bellman_diffusion.planning.job import state_encoder
 from bellman_diffusion.planning.learning import LearnSettings, learn
 from bellman_diffusion.planning.transitions import sample_chain
 from bellman_diffusion.render.figure import new_figure, save_figure
 from bellman_diffusion.render.page import Picture, Section, Table
-from bellman_diffusion.returns.atoms import AtomicReturn
-from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.distance import wasserstein
 from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.mdp import Chain
 from bellman_diffusion.returns.projection import BasisProjection, CategoricalProjection
-from bellman_diffusion.returns.quantiles import quantile_dynamic_programming
-from bellman_diffusion.returns.tabulated import TabulatedReturn
 
 SIZES = (21, 41, 101)
 LEARNED_SIZE = 101
@@ -171,21 +171,22 @@ def _exact(name: str, process: Process, chain: Chain, truth: Certified) -> list[
         ours = certify(chain, process.gamma, n_cells=n)
         found = {
             OURS: certified_distribution(ours, states),
-            C51: _on_basis(chain, process, CategoricalProjection(_basis(truth, n))),
-            QUANTILES: _quantiles(chain, process, n),
-            PAPER: _on_basis(
-                chain,
-                process,
-                BasisProjection(_basis(truth, n), "l2", noise_preserving=False, keep_mean=False),
-            ),
+            C51: solved_on_basis(chain, process, CategoricalProjection(even_basis(truth, n))),
+            QUANTILES: quantile_atoms(chain, process, n),
+            PAPER: solved_on_basis(chain, process, BasisProjection.of_paper(even_basis(truth, n))),
         }
         for method, predicted in found.items():
-            rows += _rows(name, method, n, predicted, truth)
-        for row, bound in zip(
-            rows[-len(found) * len(states) :], ours.certificate(states).w1(), strict=False
-        ):
-            row.bound = float(bound)
+            of_method = _rows(name, method, n, predicted, truth)
+            rows += _bounded(of_method, ours, states) if method == OURS else of_method
     return rows
+
+
+def _bounded(rows: list[Row], found: Certified, states: np.ndarray) -> list[Row]:
+    """With what is certified."""
+    bounds = found.certificate(states).w1().tolist()
+    return [
+        msgspec.structs.replace(row, bound=bound) for row, bound in zip(rows, bounds, strict=True)
+    ]
 
 
 def _certified(name: str, process: Process, chain: Chain, truth: Certified) -> list[Row]:
@@ -196,48 +197,7 @@ def _certified(name: str, process: Process, chain: Chain, truth: Certified) -> l
     states = np.array(process.states)
     predicted = certified_distribution(found, states)
     rows = _rows(name, OURS, found.grid.n_cells, predicted, truth, seconds)
-    for row, bound in zip(rows, found.certificate(states).w1(), strict=True):
-        row.bound = float(bound)
-    return rows
-
-
-def _basis(truth: Certified, n: int) -> GaussianBasis:
-    return GaussianBasis.on_interval(*_support(truth), n)
-
-
-def _support(truth: Certified) -> tuple[float, float]:
-    """What all methods that need one are given: the range of the returns of all states."""
-    low, high = truth.range
-    return float(np.clip(low, *_ends(truth))), float(np.clip(high, *_ends(truth)))
-
-
-def _ends(truth: Certified) -> tuple[float, float]:
-    return float(truth.limits[:, 0].min()), float(truth.limits[:, 1].max())
-
-
-def _on_basis(
-    chain: Chain, process: Process, projection: BasisProjection | CategoricalProjection
-) -> ReturnDistribution | None:
-    try:
-        solution = solve(chain, process.gamma, projection)
-    except BellmanError:
-        return None
-    basis, states = projection.basis, np.array(process.states)
-    found = AtomicReturn.of_gaussians(
-        solution.coefficients[states], basis.centres[:, 0], basis.sigma
-    )
-    if isinstance(projection, CategoricalProjection):
-        return found
-    # The plain update aims at the return's own density.
-    room = 4 * basis.sigma
-    grid = jnp.linspace(float(basis.low[0]) - room, float(basis.high[0]) + room, 4001)
-    return TabulatedReturn.create(grid, found.pdf(grid), found.gradient(grid))
-
-
-def _quantiles(chain: Chain, process: Process, n: int) -> AtomicReturn:
-    atoms = quantile_dynamic_programming(chain, process.gamma, n)[np.array(process.states)]
-    mass = jnp.full(atoms.shape, 1 / n)
-    return AtomicReturn(mass, jnp.asarray(atoms, jnp.float32), jnp.asarray(0.01))
+    return _bounded(rows, found, states)
 
 
 def _learned_cell(
@@ -266,7 +226,9 @@ def _learned(name: str, method: str, seed: int, options: AccuracyOptions) -> lis
         found = certify(counted, process.gamma, accuracy=ACCURACY)
         predicted = certified_distribution(found, np.array(process.states))
     else:
-        learned = learn(transitions, state_encoder(chain.n_states), _support(truth), settings, seed)
+        learned = learn(
+            transitions, state_encoder(chain.n_states), support_of(truth), settings, seed
+        )
         rows = jnp.asarray(process.states, jnp.float32)[:, None]
         predicted = learned.returns.distribution(rows)[:, 0]
     return _rows(name, method, LEARNED_SIZE, predicted, truth, time.perf_counter() - start)

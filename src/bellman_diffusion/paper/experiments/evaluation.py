@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import msgspec
 import numpy as np
 from jaxtyping import Float
@@ -15,6 +14,13 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from bellman_diffusion.environments import make_env
 from bellman_diffusion.paper.cells import load_or_run
+from bellman_diffusion.paper.evaluation_scores import (
+    Score,
+    coverage_of_intervals,
+    equally_likely,
+    mixture_of_starts,
+    score,
+)
 from bellman_diffusion.paper.evaluation_tasks import (
     TASKS,
     Task,
@@ -24,25 +30,20 @@ from bellman_diffusion.paper.evaluation_tasks import (
     true_returns,
 )
 from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
-from bellman_diffusion.planning.conformal import calibrate, interval
 from bellman_diffusion.planning.from_samples import learn_returns
 from bellman_diffusion.planning.learning import LearnSettings
-from bellman_diffusion.planning.planner import PlannedReturns, state_distribution
-from bellman_diffusion.planning.transitions import Returns, Transitions
+from bellman_diffusion.planning.planner import PlannedReturns
+from bellman_diffusion.planning.transitions import Transitions
 from bellman_diffusion.render.figure import new_figure, save_figure
 from bellman_diffusion.render.page import Picture, Section, Table
 from bellman_diffusion.returns.atoms import AtomicReturn
-from bellman_diffusion.returns.distance import wasserstein
 from bellman_diffusion.returns.observations import ObservationEncoder
 
 OURS, C51, QUANTILES = "ours", "C51", "quantiles"
 REGRESSION, EPISODES, FQE = "regression on returns", "plain Monte Carlo", "FQE (mean only)"
 METHODS = (OURS, C51, QUANTILES, REGRESSION, EPISODES, FQE)
-LEVEL, ALPHA = 0.9, 0.1
 _N_CALIBRATION = 1000
 _N_LEVELS = 20
-_AT_ONCE = 2000
-_TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,6 @@ class EvaluationOptions(SeededOptions):
     transitions: int = option(100_000, "Transitions to learn from.", min=1000)
     returns: int = option(10_000, "Fresh returns to compare with.", min=100)
     max_iter: int = option(4000, "Training steps of a learned model.", min=1)
-
-
-class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """Errors of the return from the start distribution, as shares of the range of true returns."""
-
-    w1: float | None
-    mean: float
-    quantile_05: float | None = None
-    quantile_95: float | None = None
-    cvar_10: float | None = None
-    seconds: float = 0.0
 
 
 class SeedScores(msgspec.Struct, kw_only=True):
@@ -202,17 +192,17 @@ def _evaluate(cells: Path, name: str, seed: int, options: EvaluationOptions) -> 
     transitions = sampled(task, policy, options.transitions, seed)
     case = _Case(
         task, transitions, ObservationEncoder.for_space(space, task.env_id),
-        observation[_N_CALIBRATION:], _of_values(value[_N_CALIBRATION:]), options.max_iter, seed,
+        observation[_N_CALIBRATION:], equally_likely(value[_N_CALIBRATION:]), options.max_iter, seed,
     )  # fmt: skip
     start = time.perf_counter()
     ours = _learned(case, LearnSettings())
     seconds = time.perf_counter() - start
-    score = _score(_mixture(ours, case.starts), case.truth)
-    scores = {OURS: msgspec.structs.replace(score, seconds=seconds)}
+    own = score(mixture_of_starts(ours, case.starts), case.truth)
+    scores = {OURS: msgspec.structs.replace(own, seconds=seconds)}
     scores |= {method: _timed(case, learn) for method, learn in OTHERS.items()}
     # Of a mean alone the rest says nothing.
     scores[FQE] = Score(w1=None, mean=scores[FQE].mean, seconds=scores[FQE].seconds)
-    raw, coverage = _coverage(ours, observation, value)
+    raw, coverage = coverage_of_intervals(ours, observation, value, _N_CALIBRATION)
     return SeedScores(
         n_episodes=int(transitions.ended.sum()), scores=scores, coverage=coverage, coverage_raw=raw
     )
@@ -222,7 +212,7 @@ def _timed(case: _Case, method: Callable[[_Case], AtomicReturn]) -> Score:
     start = time.perf_counter()
     predicted = method(case)
     seconds = time.perf_counter() - start
-    return msgspec.structs.replace(_score(predicted, case.truth), seconds=seconds)
+    return msgspec.structs.replace(score(predicted, case.truth), seconds=seconds)
 
 
 def _learned(case: _Case, how: LearnSettings) -> PlannedReturns:
@@ -231,13 +221,13 @@ def _learned(case: _Case, how: LearnSettings) -> PlannedReturns:
 
 
 def _by_network(how: LearnSettings, case: _Case) -> AtomicReturn:
-    return _mixture(_learned(case, how), case.starts)
+    return mixture_of_starts(_learned(case, how), case.starts)
 
 
 def _by_episodes(case: _Case) -> AtomicReturn:
     """The returns of the episodes that were learned from."""
     value, _, first = seen_returns(case.transitions, case.task.gamma)
-    return _of_values(value[first])
+    return equally_likely(value[first])
 
 
 def _by_regression(case: _Case) -> AtomicReturn:
@@ -252,7 +242,7 @@ def _by_regression(case: _Case) -> AtomicReturn:
         ).fit(rows[kept], value[kept])
         for q in levels
     ]
-    return _of_values(np.concatenate([model.predict(starts) for model in models]))
+    return equally_likely(np.concatenate([model.predict(starts) for model in models]))
 
 
 # The others, in the order of METHODS.
@@ -263,63 +253,6 @@ OTHERS: dict[str, Callable[[_Case], AtomicReturn]] = {
     EPISODES: _by_episodes,
     FQE: partial(_by_network, LearnSettings(mode="expectation", trace=0.0)),
 }
-
-
-def _of_values(value: Float[np.ndarray, " n"]) -> AtomicReturn:
-    """Equally likely returns, as a batch of one."""
-    atoms = jnp.asarray(np.sort(value), jnp.float32)[None]
-    return AtomicReturn(jnp.full(atoms.shape, 1 / len(value)), atoms, jnp.ones(()))
-
-
-def _mixture(returns: PlannedReturns, rows: Float[np.ndarray, "n *shape"]) -> AtomicReturn:
-    """The return from a start that is drawn from the rows, as a batch of one."""
-    parts = [
-        _predicted(returns, rows[i : i + _AT_ONCE]).mixture() for i in range(0, len(rows), _AT_ONCE)
-    ]
-    share = [len(rows[i : i + _AT_ONCE]) / len(rows) for i in range(0, len(rows), _AT_ONCE)]
-    mass = np.concatenate([s * np.asarray(p.mass) for s, p in zip(share, parts, strict=True)])
-    atoms, half = (
-        np.concatenate([np.asarray(getattr(p, name)) for p in parts])
-        for name in ("atoms", "half_width")
-    )
-    order = np.argsort(atoms)
-    mass, atoms, half = (jnp.asarray(a[order])[None] for a in (mass, atoms, half))
-    return AtomicReturn(mass, atoms, jnp.ones(()), half)
-
-
-def _predicted(returns: PlannedReturns, rows: Float[np.ndarray, "n *shape"]) -> AtomicReturn:
-    found = state_distribution(returns, jnp.asarray(rows))
-    assert isinstance(found, AtomicReturn)
-    return found
-
-
-def _score(predicted: AtomicReturn, truth: AtomicReturn) -> Score:
-    width = max(float(truth.high - truth.low), _TINY)
-    levels = jnp.asarray([0.05, 0.95])
-    low, high = np.asarray(predicted.quantile(levels) - truth.quantile(levels), float)[0] / width
-    return Score(
-        w1=float(wasserstein(predicted, truth)[0]) / width,
-        mean=float(predicted.mean()[0] - truth.mean()[0]) / width,
-        quantile_05=float(low),
-        quantile_95=float(high),
-        cvar_10=float(predicted.cvar(ALPHA)[0] - truth.cvar(ALPHA)[0]) / width,
-    )
-
-
-def _coverage(
-    returns: PlannedReturns, observation: np.ndarray, value: np.ndarray
-) -> tuple[float, float]:
-    """Of 90 % intervals over fresh episodes: the model's own, and conformal ones."""
-    n = _N_CALIBRATION
-    held_out = Returns(observation[:n], value[:n], np.ones(n, bool), np.zeros(n))
-    known = calibrate(_predicted(returns, held_out.observation), held_out)
-    widening = next(c.widening for c in known if c.level == LEVEL)
-    fresh, actual = _predicted(returns, observation[n : 2 * n]), value[n : 2 * n]
-    inside = []
-    for wider in (0.0, widening):
-        low, high = interval(fresh, LEVEL, wider)
-        inside.append(float(np.mean((actual >= low - 1e-9) & (actual <= high + 1e-9))))
-    return inside[0], inside[1]
 
 
 def _draw(path: Path, summary: EvaluationSummary) -> None:

@@ -90,7 +90,7 @@ class FrozenLakeSummary(Summary):
 def methods(basis: GaussianBasis) -> dict[str, Projection]:
     """All that are compared, by name: what is matched, and how the noise is treated."""
     return {
-        _PAPER: BasisProjection(basis, "l2", noise_preserving=False, keep_mean=False),
+        _PAPER: BasisProjection.of_paper(basis),
         "L2, noise-preserving": BasisProjection(basis, "l2", keep_mean=False),
         "Cramér, plain": BasisProjection(basis, noise_preserving=False, keep_mean=False),
         _CRAMER: BasisProjection(basis),
