@@ -64,7 +64,8 @@ def folder(tmp_path, monkeypatch):
     pd.DataFrame({"Sex": sex, "Length": length, "Rings": rings}).to_csv("abalone.csv", index=False)
     PPO("MlpPolicy", "CartPole-v1", seed=0, device="cpu").save(tmp_path / "ppo.zip")
     steps = np.tile([3.0, 2.0, 1.0], 300)
-    log = {"obs_0": steps, "obs_1": rng.normal(size=900), "reward": 1.0, "done": steps == 1}
+    log = {"obs_0": steps, "reward": 1.0, "done": steps == 1, "action": rng.integers(0, 2, 900)}
+    log |= {f"obs_{i}": rng.normal(size=900) for i in (1, 2, 3)}
     pd.DataFrame(log | {"profit": rng.normal(size=900)}).to_csv("log.csv", index=False)
     (tmp_path / "my_module.py").write_text(
         "def act(observation):\n    return int(observation[2] > 0)\n"

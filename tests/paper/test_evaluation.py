@@ -46,8 +46,9 @@ def test_every_method_is_compared_and_the_counted_table_is_near(tmp_path, monkey
     few = {"CartPole": TASKS["CartPole"]._replace(steps=64), "FrozenLake": TASKS["FrozenLake"]}
     monkeypatch.setattr(evaluation, "TASKS", few)
     monkeypatch.setattr(evaluation, "_N_CALIBRATION", 60)
+    monkeypatch.setattr(evaluation, "_N_LEVELS", 4)
     options = EvaluationOptions(
-        seeds=1, tasks="CartPole,FrozenLake", transitions=4000, returns=200, max_iter=40
+        seeds=1, tasks="CartPole,FrozenLake", transitions=3000, returns=120, max_iter=10
     )
     summary = evaluation.run(options, workplace(tmp_path))
     assert list(summary.tasks) == list(few)

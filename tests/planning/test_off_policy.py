@@ -115,6 +115,7 @@ def line(n=4000, seed=0):
     return now, push, -np.abs(after[:, 0]), after, ends
 
 
+@pytest.mark.quality
 def test_continuous_actions_are_inputs_of_the_network(tmp_path):
     """Pushed towards 0 by half a unit, the return from x is −(|x| − ½)₊; then nothing is lost."""
     now, push, reward, after, ends = line()

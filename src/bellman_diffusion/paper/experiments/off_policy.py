@@ -26,6 +26,7 @@ from bellman_diffusion.planning.sampling import Sampler
 from bellman_diffusion.render.page import Section, Table
 
 NAMES = ("CartPole", "Pendulum")
+_TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class OffPolicyRow(msgspec.Struct, kw_only=True):
     @property
     def cvar_errors(self) -> list[float]:
         """As shares of the range of fresh returns."""
-        return [abs(e.cvar_10 - self.cvar_10) / np.ptp(self.range) for e in self.per_seed]
+        width = max(self.range[1] - self.range[0], _TINY)
+        return [abs(e.cvar_10 - self.cvar_10) / width for e in self.per_seed]
 
 
 class OffPolicySummary(Summary):
