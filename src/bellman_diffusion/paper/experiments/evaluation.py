@@ -278,16 +278,22 @@ def sections(summary: EvaluationSummary, figures: Path) -> list[Section]:
 def _distance_section(summary: EvaluationSummary, figures: Path) -> Section:
     means = {m: summary.geometric_mean(m) for m in METHODS if m != FQE}
     ratios = ", ".join(f"{m} {means[m] / means[OURS]:.2f} ×" for m in means if m != OURS)
+    nearest = [
+        min(means, key=lambda m: task.mean_of(m, "w1") or 0.0) for task in summary.tasks.values()
+    ]
+    wins = ", ".join(f"{m} on {nearest.count(m)}" for m in means if m in nearest)
     text = (
-        f"Policies of Stable-Baselines3 after a short training, {summary.n_transitions:,} transitions, "
-        f"{len(summary.seeds)} sets of them. W1 between the predicted return from the start distribution "
-        f"and {summary.n_returns:,} fresh Monte-Carlo returns, as a share of the range of these; means "
-        f"over the sets. Networks have {summary.n_outputs} outputs, the same size, the same number of "
-        "steps and the same mixtures of n-step targets. Ours is the default of `bellman plan`; of the "
-        "table it counts transitions. `regression on returns` are gradient-boosted trees for 20 quantiles "
-        "of the returns of all rows, `plain Monte Carlo` the returns of the episodes themselves; both "
-        "take what a time limit cut off as going on in proportion. Geometric mean over the tasks, relative to ours "
-        f"({100 * means[OURS]:.2f} %): {ratios}."
+        f"Geometric mean of W1 over the tasks, relative to ours ({100 * means[OURS]:.2f} %): {ratios}. "
+        f"Nearest to the fresh returns: {wins} of {len(nearest)} tasks. "
+        "The policies are Stable-Baselines3's after a short training, evaluated from "
+        f"{summary.n_transitions:,} transitions; {len(summary.seeds)} sets of them. W1 is between the "
+        f"predicted return from the start distribution and {summary.n_returns:,} fresh Monte-Carlo "
+        "returns, as a share of the range of these; means over the sets. Networks have "
+        f"{summary.n_outputs} outputs, the same size, the same number of steps and the same mixtures of "
+        "n-step targets. Ours is the default of `bellman plan`; of the table it counts transitions. "
+        "`regression on returns` are gradient-boosted trees for 20 quantiles of the returns of all rows, "
+        "`plain Monte Carlo` the returns of the episodes themselves; both take what a time limit cut off "
+        "as going on in proportion."
     )
     rows = []
     for name, task in summary.tasks.items():
@@ -304,7 +310,10 @@ def _risk_section(summary: EvaluationSummary) -> Section:
     text = (
         "Sizes of errors as shares of the range of returns, means over the sets of transitions. Coverage "
         f"is that of 90 % intervals over 1,000 fresh episodes: the model's own, and conformal ones, "
-        f"calibrated on {_N_CALIBRATION:,} other episodes; the least and the greatest over the sets."
+        f"calibrated on {_N_CALIBRATION:,} other episodes; the least and the greatest over the sets. "
+        "FQE is fitted-Q evaluation of the mean with one-step targets, in as many steps as the others: "
+        "far too few for it, so its errors show how slow one-step targets are, not how good FQE can "
+        "become."
     )
     methods = (OURS, C51, QUANTILES)
     rows = []
