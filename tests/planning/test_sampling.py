@@ -7,6 +7,7 @@ import pytest
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.acting import acting
 from bellman_diffusion.planning.sampling import Sampler
+from bellman_diffusion.planning.transitions import partial_returns
 from tests.planning.counter import Counter
 
 
@@ -58,6 +59,20 @@ def test_long_episodes_are_not_left_out():
     assert found.ended.sum() == 400
     assert found.ended[-1] == 1
     assert len(found) / 400 == pytest.approx(4.0, abs=0.6)
+
+
+def test_returns_of_starts_are_those_of_whole_episodes():
+    """150 episodes of 64 counters: each has the return of its 1 or 7 rewards, and none is left out."""
+    rows = sampler(stop_at_once=0.5).episodes(300, seed=0)
+    first = np.concatenate([[True], rows.ended[:-1] > 0])
+    whole = {float(v) for v in partial_returns(rows, 0.3)[0][first]}
+    found = sampler(stop_at_once=0.5).returns_of_starts(150, 0.3, seed=1)
+    assert len(found.value) == 150
+    assert np.all(found.observation[:, 0] == 0)
+    assert found.starts.all()
+    assert {round(float(v), 3) for v in found.value} == {round(v, 3) for v in whole}
+    # With a discount that leaves much of a cut-off return unknown, such episodes are lost.
+    assert sampler().returns_of_starts(20, 0.9, seed=1).n_lost == 20
 
 
 def test_actions_that_are_none_are_refused_by_name():

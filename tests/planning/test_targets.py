@@ -49,3 +49,13 @@ def test_lengths_have_the_weights_of_the_lambda_return():
     steps = (last - first)[first == 0]
     shares = np.bincount(steps, minlength=5) / len(steps)
     np.testing.assert_allclose(shares, [0.4, 0.24, 0.144, 0.0864, 0.1296], atol=0.02)
+
+
+def test_a_quarter_of_a_batch_starts_where_episodes_do():
+    """Of 9 rows two are starts, or those that are named: 25 % and their part of the rest."""
+    data = two_episodes()
+    for starts, where in ((None, (0, 5)), (np.array([3]), (3,))):
+        rows = TrainingRows.of(data, GAMMA, starts)
+        found = np.asarray(draw_windows(jax.random.key(3), rows, 20_000, GAMMA, 0.0).first)
+        share = 0.25 + 0.75 * len(where) / 9
+        assert np.mean(np.isin(found, where)) == pytest.approx(share, abs=0.02)

@@ -81,6 +81,18 @@ def test_a_certain_return_stays_certain():
     assert float(found.std()[0]) < 1e-3
 
 
+def test_what_lies_near_a_border_is_shared_by_both_cells():
+    """All of it in one cell up to 1/8 before the border, half at the border, and nothing jumps."""
+    certain = jnp.concatenate([jnp.eye(N)[0], jnp.zeros(2 * N)])
+    places = np.linspace(3.3, 3.7, 81)
+    targets = [MODEL.backed_up(certain, BellmanBackup(float(x), 0.9), SUPPORT) for x in places]
+    mass = np.array([np.asarray(mass)[3:5] for mass, _, _ in targets])
+    np.testing.assert_allclose(mass.sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(mass[places < 3.374, 0], 1, atol=1e-4)
+    np.testing.assert_allclose(mass[40], 0.5, atol=1e-4)
+    assert np.abs(np.diff(mass[:, 0])).max() < 0.025
+
+
 def test_distributions_lie_in_the_support_and_have_ordered_figures():
     """Whatever the weights of the network are."""
     normalisation = Normalisation(ObservationScaler.identity(ENCODER), SUPPORT)
