@@ -317,9 +317,9 @@ def _risk_section(summary: EvaluationSummary) -> Section:
         "Sizes of errors as shares of the range of returns, means over the sets of transitions. Coverage "
         f"is that of 90 % intervals over 1,000 fresh episodes: the model's own, and conformal ones, "
         f"calibrated on {_N_CALIBRATION:,} other episodes; the least and the greatest over the sets. "
-        "FQE is fitted-Q evaluation of the mean with one-step targets, in as many steps as the others: "
-        "far too few for it, so its errors show how slow one-step targets are, not how good FQE can "
-        "become."
+        "FQE is fitted-Q evaluation of the mean with one-step targets and the target network of the "
+        "others, which averages over 50 steps. That is too slow for one-step targets: FQE has not "
+        "converged here, and its errors do not say how good it can become."
     )
     methods = (OURS, C51, QUANTILES)
     rows = []
