@@ -31,7 +31,7 @@ unit: export JAX_COMPILATION_CACHE_DIR = $(abspath .cache/jax)
 unit: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
 unit: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = -1
 unit: $(STAMP)
-	XLA_FLAGS="--xla_backend_optimization_level=0" $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 -m "not quality"
+	XLA_FLAGS="--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false" $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 -m "not quality"
 	$(BIN)/python -m pytest -n 2 --dist load -m quality
 
 lint: $(STAMP)

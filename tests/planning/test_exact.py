@@ -123,7 +123,7 @@ def test_vector_returns_have_the_moments_of_their_bellman_equations():
     moment = second_moment(chain, gamma)
     covariance = moment - mean[:, :, None] * mean[:, None, :]
     assert np.allclose(distribution.mean(), mean, atol=1e-3)
-    assert np.allclose(distribution.cov(), covariance + np.eye(2), atol=0.02)
+    assert np.allclose(distribution.cov(), covariance, atol=0.02)
 
 
 def test_empty_supports_and_too_few_functions_are_refused():

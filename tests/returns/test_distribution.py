@@ -203,26 +203,64 @@ def test_plot_draws_the_density():
     assert axes.get_xlabel() == "return"
 
 
-def test_joint_law_agrees_with_scipy():
+def random_joint():
     rng = np.random.default_rng(1)
-    centres, weights = rng.normal(size=(4, 2)), rng.dirichlet(np.ones(4))
+    return rng, rng.normal(size=(4, 2)), rng.dirichlet(np.ones(4))
+
+
+def test_a_joint_density_is_a_sum_of_gaussians():
+    rng, centres, weights = random_joint()
     distribution = JointReturn.create(weights, GaussianBasis(centres, 0.5))
     parts = [stats.multivariate_normal(c, 0.25 * np.eye(2)) for c in centres]
     x = rng.normal(size=(10, 2))
     pdf = weights @ np.stack([p.pdf(x) for p in parts])
-    cdf = weights @ np.stack([p.cdf(x) for p in parts])
     assert np.allclose(distribution.pdf(jnp.asarray(x)), pdf, atol=1e-5)
-    assert np.allclose(distribution.cdf(jnp.asarray(x)), cdf, atol=1e-3)
     total = lambda y: jnp.sum(distribution.pdf(y[None]))
     slopes = jax.vmap(jax.grad(total))(jnp.asarray(x))
     assert np.allclose(distribution.gradient(jnp.asarray(x)), slopes, atol=1e-4)
+
+
+def test_joint_figures_are_those_of_the_return_without_noise():
+    rng, centres, weights = random_joint()
+    distribution = JointReturn.create(weights, GaussianBasis(centres, 0.5))
+    x = rng.normal(size=(10, 2))
+    below = np.all(x[:, None] >= centres, axis=-1) @ weights
+    assert np.allclose(distribution.cdf(jnp.asarray(x)), below, atol=1e-6)
+    covariance = np.cov(centres.T, aweights=weights, ddof=0)
+    assert np.allclose(distribution.cov(), covariance, atol=1e-5)
+    deviation = np.sqrt(np.diag(covariance))
+    correlation = covariance / np.outer(deviation, deviation)
+    assert np.allclose(distribution.correlation(), correlation, atol=1e-5)
     draws = np.asarray(distribution.sample(jax.random.key(0), 40_000))
-    assert np.allclose(np.cov(draws.T), distribution.cov(), atol=0.03)
-    marginal, order = distribution.marginal(1), np.argsort(centres[:, 1])
-    assert np.allclose(marginal.atoms, centres[order, 1], atol=1e-6)
-    assert np.allclose(marginal.mass, weights[order], atol=1e-6)
-    assert np.allclose(marginal.mean(), draws[:, 1].mean(), atol=0.02)
-    assert np.allclose(jnp.diagonal(distribution.correlation()), 1, atol=1e-4)
+    assert np.allclose(np.cov(draws.T), covariance, atol=0.03)
+
+
+def test_every_direction_of_a_joint_distribution_has_the_right_atoms():
+    _, centres, weights = random_joint()
+    distribution = JointReturn.create(weights, GaussianBasis(centres, 0.5))
+    for w in ([0.0, 1.0], [2.0, -0.5]):
+        found, at = distribution.along(w), centres @ w
+        order = np.argsort(at)
+        assert np.allclose(found.atoms, at[order], atol=1e-6)
+        assert np.allclose(found.mass, weights[order], atol=1e-6)
+        assert float(found.sigma) == pytest.approx(0.5 * np.linalg.norm(w))
+    assert np.allclose(distribution.marginal(1).atoms, np.sort(centres[:, 1]))
+    with pytest.raises(InvalidInputError, match="one for each of 2 components"):
+        distribution.along([1.0])
+
+
+def test_each_state_has_atoms_of_its_own():
+    rng = np.random.default_rng(2)
+    atoms = jnp.asarray(rng.normal(size=(3, 5, 2)), jnp.float32)
+    states = JointReturn(jnp.full((3, 5), 0.2), atoms, jnp.asarray([0.1, 0.2]))
+    assert np.allclose(states[1].mean(), atoms[1].mean(axis=0), atol=1e-6)
+    assert np.allclose(
+        states.along([1.0, 2.0]).mean(), states.mean() @ np.array([1.0, 2.0]), atol=1e-5
+    )
+    assert np.allclose(states.mixture().mean(), atoms.mean(axis=(0, 1)), atol=1e-6)
+    x = jnp.asarray(rng.normal(size=(4, 2)), jnp.float32)
+    assert np.allclose(states.pdf(x)[2], states[2].pdf(x), atol=1e-6)
+    assert np.allclose(states.cov()[0], np.cov(atoms[0].T, ddof=0), atol=1e-5)
 
 
 def test_a_quantile_at_an_atom_is_the_atom():

@@ -7,7 +7,7 @@ import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -21,6 +21,7 @@ from bellman_diffusion.planning.logs import Log, read_log
 from bellman_diffusion.planning.plan import PlanSettings, plan_log
 from bellman_diffusion.planning.plan import plan as make_plan
 from bellman_diffusion.planning.planner import PLANNER_FILE, POLICY_FILE, Planner
+from bellman_diffusion.render.joint import component_planners, correlation_table
 from bellman_diffusion.render.plan_page import (
     accuracy_table,
     episode_risk,
@@ -49,6 +50,13 @@ Data = Annotated[
 Column = Annotated[
     list[str] | None,
     typer.Option("--column", help="Where the log has what, as reward=r; may be repeated."),
+]
+AlsoGamma = Annotated[
+    list[float] | None,
+    typer.Option(
+        help="A further discount of the same rewards; may be repeated. The return is a vector then, "
+        "as with vector rewards."
+    ),
 ]
 MapName = Annotated[str | None, typer.Option("--map", help="FrozenLake's map, such as 4x4 or 8x8.")]
 EnvOption = Annotated[
@@ -142,6 +150,7 @@ def plan(
     objective: ObjectiveOption = "mean",
     epsilon: Annotated[float, typer.Option(help="Share of random actions mixed in.")] = 0.0,
     gamma: Annotated[float, typer.Option(help="Discount, in (0, 1].")] = 0.99,
+    also_gamma: AlsoGamma = None,
     map_name: MapName = None,
     env_option: EnvOption = None,
     mode: Mode = "default",
@@ -193,6 +202,7 @@ def plan(
         objective=objective,
         epsilon=epsilon,
         gamma=gamma,
+        also_gamma=tuple(also_gamma or ()),
         mode=mode,
         accuracy=accuracy,
         memory_gb=memory,
@@ -286,6 +296,9 @@ def _run(settings: PlanSettings, run: RunFolder, quiet: bool, log: Log | None) -
 
 
 def _show(planner: Planner, report: Path | None, quiet: bool, as_json: bool) -> None:
+    if planner.is_vector:
+        _show_components(planner, report, quiet, as_json)
+        return
     risks = risk_figures(planner)
     title = f"Return of the {planner.header.policy} policy"
     show(plan_table(planner, risks), title, quiet=quiet or as_json)
@@ -293,12 +306,37 @@ def _show(planner: Planner, report: Path | None, quiet: bool, as_json: bool) -> 
         sys.stderr.write(f"bellman: warning: Monte Carlo disagrees. {text}\n")
     show(accuracy_table(planner.figures), "Accuracy", quiet=quiet or as_json)
     if as_json:
-        described = msgspec.to_builtins(planner.header)
-        del described["figures"], described["starts"], described["start_rows"]
-        shown = {"report": str(report)} if report else {}
-        episode = episode_risk(planner)
-        starts = {"starts": msgspec.to_builtins(risks), "planner": described}
-        starts |= {} if episode is None else {"episode": msgspec.to_builtins(episode)}
-        print_json(planner.figures.to_json() | starts | shown)
+        print_json(planner.figures.to_json() | _risks(planner) | _described(planner, report))
     elif report is not None and not quiet:
         typer.echo(f"Report: {report}")
+
+
+def _show_components(planner: Planner, report: Path | None, quiet: bool, as_json: bool) -> None:
+    """Of a vector return: the risk of each component, and their correlation."""
+    parts = component_planners(planner)
+    for name, part in parts.items():
+        show(plan_table(part, risk_figures(part)), name, quiet=quiet or as_json)
+        for text in warnings_of(part, risk_figures(part)):
+            sys.stderr.write(f"bellman: warning: Monte Carlo disagrees. {name}: {text}\n")
+    show(correlation_table(planner), "Correlation", quiet=quiet or as_json)
+    if as_json:
+        found = planner.figures.to_json()
+        measured = found.get("components") or [{} for _ in parts]
+        each = zip(parts.items(), measured, strict=True)
+        found["components"] = [m | {"name": name} | _risks(part) for (name, part), m in each]
+        print_json(found | _described(planner, report))
+    elif report is not None and not quiet:
+        typer.echo(f"Report: {report}")
+
+
+def _risks(planner: Planner) -> dict[str, Any]:
+    """From each start, and of an episode where it is known."""
+    episode = episode_risk(planner)
+    found = {} if episode is None else {"episode": msgspec.to_builtins(episode)}
+    return {"starts": msgspec.to_builtins(risk_figures(planner))} | found
+
+
+def _described(planner: Planner, report: Path | None) -> dict[str, Any]:
+    described = msgspec.to_builtins(planner.header)
+    del described["figures"], described["starts"], described["start_rows"]
+    return {"planner": described} | ({"report": str(report)} if report else {})

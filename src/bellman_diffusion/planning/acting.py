@@ -72,6 +72,8 @@ class ActingPolicy:
             raise InvalidInputError(
                 f"{self._name} returned {len(chosen)} actions for {len(fresh)} observations"
             )
+        if not self._epsilon and _are_actions(self._space, chosen):
+            return chosen.tolist()
         return [self._one(action) for action in chosen]
 
     def __call__(self, observation: Any) -> Any:
@@ -91,6 +93,14 @@ class ActingPolicy:
                 "one of its actions"
             )
         return action
+
+
+def _are_actions(space: gym.Space, chosen: Any) -> bool:
+    """Whether all of an array are actions of a discrete space: the usual case, checked at once."""
+    if not isinstance(space, gym.spaces.Discrete) or not isinstance(chosen, np.ndarray):
+        return False
+    whole = chosen.ndim == 1 and chosen.dtype.kind in "iu"
+    return bool(whole and np.all((chosen >= space.start) & (chosen < space.start + space.n)))
 
 
 def acting(

@@ -41,8 +41,10 @@ from bellman_diffusion.planning.transitions import (
     known_returns,
     sample_chain,
 )
+from bellman_diffusion.planning.vector_returns import evaluate_components, plan_vector_returns
 from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.mdp import FiniteMDP
+from bellman_diffusion.returns.models import LearnedReturns
 from bellman_diffusion.returns.observations import (
     ObservationEncoder,
     finite_shape,
@@ -97,6 +99,10 @@ def plan_from_episodes(job: Job, policy: PolicyFunction | ActingPolicy | None) -
     limit = None if counted else job.horizon
     space = env.observation_space if limit is None else timed_space(env.observation_space)
     encoder = ObservationEncoder.for_space(space, s.env_id)
+    if job.discounts is not None and s.mode != "default":
+        raise InvalidInputError(
+            f"--mode {s.mode} is for rewards that are numbers: leave it out for vector returns"
+        )
     sampler = Sampler(job.make, policy, limit)
     transitions = sampler.transitions(s.samples, s.seed, _report(job, "transitions"))
     returns, shape, figures = _learn(job, transitions, encoder)
@@ -192,7 +198,8 @@ def _observed(space: gym.Space, row: np.ndarray) -> Any:
 
 
 def _is_counted(job: Job, space: gym.Space) -> bool:
-    return job.settings.mode == "default" and finite_shape(space) is not None
+    is_vector = job.env is not None and job.discounts is not None
+    return job.settings.mode == "default" and finite_shape(space) is not None and not is_vector
 
 
 def _report(job: Job, what: str) -> Report:
@@ -214,7 +221,7 @@ def _played_on(job: Job) -> Any:
     A time limit that truncates is no end of the return: episodes are played on until what is left is
     discounted to nothing.
     """
-    gamma, limit = job.settings.gamma, job.time_limit
+    gamma, limit = float(np.max(job.discount)), job.time_limit
     if job.horizon is not None or gamma == 1:
         needed = limit or _LONGEST
     else:
@@ -232,7 +239,7 @@ def _held_out(job: Job, sampler: Sampler, transitions: Transitions) -> Returns:
     seed = job.settings.seed + 1_000_003
     found = sampler.episodes(max(n_episodes, 1), seed, _report(job, "held-out episodes"))
     horizon = job.horizon if sampler.limit is None else None
-    return known_returns(found, job.settings.gamma, horizon, job.time_limit)
+    return known_returns(found, job.discount, horizon, job.time_limit)
 
 
 def _evaluated(returns: PlannedReturns, held_out: Returns | None) -> dict[str, Any]:
@@ -245,6 +252,9 @@ def _evaluated(returns: PlannedReturns, held_out: Returns | None) -> dict[str, A
             stacklevel=4,
         )
         return {}
+    if held_out.value.ndim == 2:
+        assert isinstance(returns, LearnedReturns)
+        return evaluate_components(returns, held_out, _evaluated)
     if isinstance(returns, CountedReturns):
         held_out = held_out.chosen(_occurs(returns, held_out.observation))
     predicted = state_distribution(returns, jnp.asarray(held_out.observation))
@@ -283,6 +293,8 @@ def _learn(
     """The range of returns is that of `episodes`, with a margin; by default of the transitions."""
     s, episodes = job.settings, transitions if episodes is None else episodes
     figures = PlanFigures(n_transitions=len(transitions))
+    if transitions.reward.ndim == 2:
+        return plan_vector_returns(job, transitions, encoder)
     if s.mode == "default" and encoder.n_discrete:
         counted = Counted.of(transitions, encoder.n_discrete)
         found = certify(
@@ -316,8 +328,9 @@ def learn_returns(
     transitions: Transitions, encoder: ObservationEncoder, how: LearnSettings, seed: int
 ) -> PlannedReturns:
     """Return distributions by a mode of learning, over the range of returns that transitions tell."""
+    gamma = float(how.gamma)
     if how.mode == "default" and encoder.n_discrete:
         counted = Counted.of(transitions, encoder.n_discrete)
-        return CountedReturns(certify(counted.chain, how.gamma), counted.seen)
-    support = find_range(transitions, encoder, how.gamma)
+        return CountedReturns(certify(counted.chain, gamma), counted.seen)
+    support = find_range(transitions, encoder, gamma)
     return learn(transitions, encoder, support, how, seed).returns

@@ -16,6 +16,14 @@ LOGGED_POLICY = "logged"
 CERTIFIED, COUNTED, TABLE = "certified", "counted", "table"
 
 
+class Correlation(msgspec.Struct, frozen=True, kw_only=True):
+    """Between the components of a vector return."""
+
+    predicted: list[list[float]]
+    monte_carlo: list[list[float]]
+    """Of the held-out episodes."""
+
+
 class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
     """How planning went and how accurate it is."""
 
@@ -38,6 +46,10 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Of an off-policy plan: the share of the policy's pairs that nothing in the log is near of."""
     exact: ExactEvaluation | None = None
     held_out: HeldOutEvaluation | None = None
+    components: list["PlanFigures"] = []
+    """Of a vector return: those of each component."""
+    correlation: Correlation | None = None
+    """Of a vector return: between the components, over episodes from the start distribution."""
 
     @property
     def evaluation(self) -> ExactEvaluation | HeldOutEvaluation | None:
@@ -50,6 +62,8 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
         evaluation = {} if self.evaluation is None else msgspec.to_builtins(self.evaluation)
         del own["exact"], own["held_out"]
         known = {name: value for name, value in own.items() if value not in (None, [])}
+        if self.components:
+            known["components"] = [figures.to_json() for figures in self.components]
         return known | evaluation
 
 
@@ -93,9 +107,16 @@ class PlannerHeader(Header, frozen=True, kw_only=True):
     """Whether the policy's actions were sampled from its distribution."""
     normalize: str | None
     gamma: float
+    also_gamma: tuple[float, ...] = ()
+    """Further discounts of the same rewards: the return is a vector then."""
+    n_rewards: int = 0
+    """Rewards of a step where it is a vector."""
     time_limit: int | None
     """Steps after which an episode ends; None where the limit is a truncation."""
     support: tuple[float, float]
+    """Of a vector return that of the first component."""
+    supports: tuple[tuple[float, float], ...] = ()
+    """Of each component of a vector return."""
     n_basis: int
     sigma: float
     width: int

@@ -8,6 +8,7 @@ import gymnasium as gym
 import jax.numpy as jnp
 import msgspec
 import numpy as np
+from jaxtyping import Float
 
 from bellman_diffusion.environments import make_env
 from bellman_diffusion.errors import InvalidInputError
@@ -25,7 +26,10 @@ from bellman_diffusion.planning.planner import (
     start_observations,
     state_distribution,
 )
+from bellman_diffusion.planning.transitions import Discount
+from bellman_diffusion.planning.vector_rewards import VectorRewards, component_discounts, n_rewards
 from bellman_diffusion.returns.mdp import Chain, FiniteMDP
+from bellman_diffusion.returns.models import LearnedReturns
 from bellman_diffusion.returns.observations import ObservationEncoder, to_row
 from bellman_diffusion.training import Progress, RunFolder
 
@@ -44,6 +48,8 @@ class PlanSettings:
     epsilon: float = 0.0
     """A share of random actions mixed into the policy."""
     gamma: float = 0.99
+    also_gamma: tuple[float, ...] = ()
+    """Further discounts of the same rewards: the return is then a vector, learned from samples."""
     mode: str = "default"
     """default, paper or c51; with samples also any other return model."""
     accuracy: float = 1e-3
@@ -81,6 +87,8 @@ class Shape(NamedTuple):
     support: tuple[float, float]
     n_basis: int
     sigma: float
+    supports: tuple[tuple[float, float], ...] = ()
+    """Of each component of a vector return."""
 
     @classmethod
     def of_table(cls, table: TableReturns) -> "Shape":
@@ -123,14 +131,36 @@ class Job:
         spec = None if self.env is None else self.env.spec
         return None if spec is None else spec.max_episode_steps
 
+    @property
+    def n_rewards(self) -> int:
+        """Rewards of a step; 0 where a reward is a number."""
+        return 0 if self.env is None else n_rewards(self.env)
+
+    @property
+    def discounts(self) -> Float[np.ndarray, " dim"] | None:
+        """Of each component of a vector return; None where the return is a number."""
+        return component_discounts(self.n_rewards, self.settings.gamma, self.settings.also_gamma)
+
+    @property
+    def discount(self) -> Discount:
+        """γ, or that of each component."""
+        return self.settings.gamma if self.discounts is None else self.discounts
+
     def make(self) -> gym.Env:
         """The environment once more."""
-        return make_env(self.settings.env_id, **self.settings.env_options)
+        return self._made({})
 
     def make_with_limit(self, steps: int) -> gym.Env:
         """The environment with another time limit."""
-        options = self.settings.env_options | {"max_episode_steps": steps}
-        return make_env(self.settings.env_id, **options)
+        return self._made({"max_episode_steps": steps})
+
+    def _made(self, more: dict[str, Any]) -> gym.Env:
+        options = self.settings.env_options | more
+        if self.discounts is None:
+            return make_env(self.settings.env_id, **options)
+        # Gymnasium's checker warns of every reward that is a vector.
+        env = make_env(self.settings.env_id, **options, disable_env_checker=True)
+        return VectorRewards(env, len(self.discounts))
 
     def planner(
         self,
@@ -153,8 +183,11 @@ class Job:
             stochastic=s.stochastic,
             normalize=s.normalize,
             gamma=s.gamma,
+            also_gamma=s.also_gamma,
+            n_rewards=self.n_rewards if isinstance(returns, LearnedReturns) else 0,
             time_limit=self.horizon,
             support=shape.support,
+            supports=shape.supports,
             n_basis=shape.n_basis,
             sigma=shape.sigma,
             width=learned.width,

@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 
 from bellman_diffusion.fields.networks import silu
 from bellman_diffusion.planning.targets import TrainingRows, Windows, draw_windows
-from bellman_diffusion.planning.transitions import Transitions
+from bellman_diffusion.planning.transitions import Discount, Transitions
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.models import (
     Bootstrap,
@@ -24,6 +24,7 @@ from bellman_diffusion.returns.models import (
     batched_outputs,
     make_model,
 )
+from bellman_diffusion.returns.models.particles import Particles
 from bellman_diffusion.returns.observations import ObservationEncoder, ObservationScaler
 from bellman_diffusion.returns.support import Support
 from bellman_diffusion.training import Progress, RunFolder, init_state, make_program, train
@@ -31,6 +32,8 @@ from bellman_diffusion.training.optimiser import Schedule
 
 # The return model of each mode; any other registered model is known by its own name.
 MODES = {"default": "cells", "paper": "paper", "c51": "categorical"}
+# The ends of a range of returns: numbers, or arrays of a number for each component.
+Range = tuple[Any, Any]
 _CHUNK_STEPS = 250
 _PAPER_GRID = 400
 
@@ -39,10 +42,11 @@ _PAPER_GRID = 400
 class LearnSettings:
     """How return distributions are learned."""
 
-    gamma: float = 0.99
+    gamma: Discount = 0.99
     mode: str = "default"
     n_basis: int = 101
-    """Numbers that a network gives for each state: three for a cell, one for an atom or a function."""
+    """Numbers that a network gives for each state: three for a cell, one for an atom or a function. Of
+    a vector return it is the number of particles."""
     sigma: float = 1.0
     """The smoothing, in spacings of the nodes."""
     trace: float = 0.98
@@ -52,6 +56,8 @@ class LearnSettings:
     max_iter: int = 10_000
     batch_size: int = 1024
     learning_rate: float = 2e-3
+    n_components: int = 0
+    """Of a vector return; 0 where rewards are numbers."""
     target_memory: float = 50.0
     """Steps that the target network averages over: one Bellman update takes about as long."""
 
@@ -65,11 +71,17 @@ class Learned(NamedTuple):
 
 def planner_model(settings: LearnSettings, encoder: ObservationEncoder) -> ReturnModel:
     """The return model of a mode; a planner evaluates one policy, so it has one action."""
+    hidden = (settings.width,) * settings.depth
+    if settings.n_components:
+        return Particles(
+            encoder=encoder, n_actions=1, n_outputs=settings.n_basis, hidden=hidden, activation=silu,
+            dim=settings.n_components,
+        )  # fmt: skip
     sizes = ModelSettings(
         n_outputs=settings.n_basis,
         sigma=settings.sigma,
         atom_width=settings.sigma,
-        hidden=(settings.width,) * settings.depth,
+        hidden=hidden,
         activation=silu,
         n_grid=_PAPER_GRID,
         shares=True,
@@ -80,7 +92,7 @@ def planner_model(settings: LearnSettings, encoder: ObservationEncoder) -> Retur
 def learn(
     transitions: Transitions,
     encoder: ObservationEncoder,
-    support: tuple[float, float],
+    support: Range,
     settings: LearnSettings,
     seed: int,
     *,
@@ -104,6 +116,7 @@ def learn(
     # The states of a small table are fewer than a batch's rows: each is computed once. Where distinct
     # transitions are too, they are counted, and every step learns from all of them, free of noise.
     few = isinstance(model, HeadModel) and 0 < encoder.n_discrete <= n
+    few = few and not settings.n_components
     counted = _counted(transitions, settings.gamma, n) if few else None
     data = rows if counted is None else counted
 
@@ -173,7 +186,9 @@ def _batch(rows: TrainingRows, windows: Windows) -> Transition:
     )
 
 
-def _counted(transitions: Transitions, gamma: float, most: int) -> tuple[Transition, Array] | None:
+def _counted(
+    transitions: Transitions, gamma: Discount, most: int
+) -> tuple[Transition, Array] | None:
     """Distinct transitions between the states of a table and the share of each; None beyond `most`."""
     distinct, counts = transitions.distinct()
     if len(distinct) > most:

@@ -68,6 +68,12 @@ def plan(
             "an objective finds a policy from a table: give no samples, no policy"
         )
     job, mdp = _job(settings, policy is not None, run, progress, report)
+    is_vector = job.discounts is not None
+    if is_vector and settings.samples is None:
+        raise InvalidInputError(
+            "a return of several components (vector rewards, --also-gamma) is learned from samples: "
+            "give --samples"
+        )
     # Of a table the mode of a policy's actions is asked for in every state.
     acts = settings.stochastic or settings.normalize is not None
     if acts and settings.samples is None:
@@ -76,7 +82,7 @@ def plan(
         )
     if policy is None and settings.samples is None and mdp is not None:
         planner = _plan_exactly(job, mdp)
-    elif policy is None and mdp is not None and job.horizon is None and not acts:
+    elif not (policy or mdp is None or job.horizon or acts or is_vector):
         planner = plan_from_table(job, mdp)
     else:
         # What is left of the time limit is known in episodes alone.
@@ -127,7 +133,7 @@ def plan_log(
     _check_numbers(settings)
     usual = PlanSettings(settings.env_id)
     logged = policy is None and settings.policy == LOGGED_POLICY
-    never = ("objective", "env_options", "check")
+    never = ("objective", "env_options", "check", "also_gamma")
     for name in (*never, "epsilon", "stochastic", "normalize") if logged else never:
         if getattr(settings, name) != getattr(usual, name):
             raise InvalidInputError(
@@ -148,7 +154,8 @@ def plan_log(
 
 
 def _check_numbers(settings: PlanSettings) -> None:
-    check_gamma(settings.gamma)
+    for gamma in (settings.gamma, *settings.also_gamma):
+        check_gamma(gamma)
     if settings.support is not None and not settings.support[0] < settings.support[1]:
         raise InvalidInputError(f"the support {settings.support} is empty: give low < high")
     if not 0 <= settings.trace <= 1:

@@ -10,6 +10,7 @@ import equinox as eqx
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
@@ -23,10 +24,13 @@ from bellman_diffusion.planning.counting import CountedReturns
 from bellman_diffusion.planning.header import CERTIFIED, COUNTED, TABLE, PlanFigures, PlannerHeader
 from bellman_diffusion.planning.learning import LearnSettings, planner_model
 from bellman_diffusion.planning.risk_optimal import StockPolicy
+from bellman_diffusion.planning.vector_rewards import component_names
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.distribution import ReturnDistribution
+from bellman_diffusion.returns.joint import JointReturn
 from bellman_diffusion.returns.mdp import FiniteMDP
 from bellman_diffusion.returns.models import LearnedReturns, Normalisation
+from bellman_diffusion.returns.models.particles import Particles
 from bellman_diffusion.returns.moments import Moments
 from bellman_diffusion.returns.observations import (
     ObservationEncoder,
@@ -57,9 +61,25 @@ class TableReturns(eqx.Module):
         return AtomicReturn.of_gaussians(coefficients, self.centres, self.sigma)
 
 
+class AlongReturns(eqx.Module):
+    """w·X of learned vector returns."""
+
+    joint: LearnedReturns
+    weights: Float[Array, " dim"]
+
+    @classmethod
+    def of(cls, joint: LearnedReturns, weights: Any) -> "AlongReturns":
+        """With weights of any kind."""
+        return cls(joint, jnp.asarray(weights, jnp.float32))
+
+    def distribution(self, rows: Array) -> AtomicReturn:
+        """Of each observation and the one action of a planner's model."""
+        return self.joint.distribution(rows).along(self.weights)
+
+
 # A list of observations, or an array of them.
 Observations = Sequence[Any] | np.ndarray | Array
-PlannedReturns = Certified | CountedReturns | TableReturns | LearnedReturns
+PlannedReturns = Certified | CountedReturns | TableReturns | LearnedReturns | AlongReturns
 
 
 class Planner:
@@ -81,6 +101,7 @@ class Planner:
         n = h.figures.n_transitions
         how = kinds.get(h.kind, "learned" if h.kind == "default" else f"learned ({h.kind})")
         how += "" if n is None else f" from {n:,} transitions"
+        how += f", {len(self.components)} components" if self.is_vector else ""
         low, high = h.support
         what = f"{h.env_id}, policy {h.policy}, gamma {h.gamma:g}: {how}"
         return f"Planner({what}, returns in [{low:.4g}, {high:.4g}])"
@@ -112,7 +133,55 @@ class Planner:
     @property
     def is_timed(self) -> bool:
         """Whether its model reads how many steps of the time limit have passed."""
-        return self.header.time_limit is not None and isinstance(self.returns, LearnedReturns)
+        learned = isinstance(self.returns, LearnedReturns | AlongReturns)
+        return self.header.time_limit is not None and learned
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether the return has several components: `joint` and `along` answer then."""
+        return bool(self.header.supports)
+
+    @property
+    def components(self) -> list[str]:
+        """Names of the components of a vector return."""
+        h = self.header
+        return component_names(h.n_rewards, h.gamma, h.also_gamma) if self.is_vector else []
+
+    def along(self, weights: Sequence[float] | np.ndarray) -> "Planner":
+        """The plan of w·X, a component of a vector return or any mixture: no new training is needed."""
+        if not self.is_vector or not isinstance(self.returns, LearnedReturns):
+            raise InvalidInputError(
+                "this plan's return is one number: use distribution(observations)"
+            )
+        w, h = np.asarray(weights, float), self.header
+        if w.shape != (len(h.supports),) or not np.isfinite(w).all():
+            raise InvalidInputError(
+                f"weights are {weights}: give a number for each of {', '.join(self.components)}"
+            )
+        low, high = np.sort(w[:, None] * np.array(h.supports), axis=1).sum(axis=0)
+        is_component = w.max() == 1 and np.count_nonzero(w) == 1
+        known = self.figures.components
+        figures = known[int(w.argmax())] if is_component and known else PlanFigures()
+        figures = msgspec.structs.replace(figures, n_transitions=self.figures.n_transitions)
+        header = msgspec.structs.replace(
+            h, supports=(), support=(float(low), float(high)), figures=figures,
+            sigma=float(np.linalg.norm(w * np.ptp(h.supports, axis=1)) * Particles.sigma),
+        )  # fmt: skip
+        return Planner(AlongReturns.of(self.returns, w), header)
+
+    def joint(self, observations: Observations | None = None) -> JointReturn:
+        """The joint distribution of a vector return from each observation.
+
+        Without observations it is that of an episode: the mixture over the starts of held-out ones.
+        """
+        if not self.is_vector or not isinstance(self.returns, LearnedReturns):
+            raise InvalidInputError(
+                "this plan's return is one number: use distribution(observations)"
+            )
+        if observations is None:
+            rows = np.asarray(self.header.start_rows, np.float32)
+            return joint_distribution(self.returns, jnp.asarray(rows)).mixture()
+        return joint_distribution(self.returns, jnp.asarray(self._rows(observations, None, None)))
 
     def distribution(
         self,
@@ -126,8 +195,26 @@ class Planner:
         `elapsed` are the steps that episodes took to them, for a learned plan with `--time-limit end`;
         by default none. Inside `jax.jit` or `jax.vmap` give an array of observations of a learned plan.
         """
+        if self.is_vector:
+            raise InvalidInputError(
+                f"the return has {len(self.components)} components: use joint(observations), or "
+                "along(weights).distribution(observations)"
+            )
         if isinstance(observations, Tracer):
             return self._traced(observations)
+        if self.header.objective != "mean":
+            return self._of_starts(observations)
+        rows = self._rows(observations, actions, elapsed)
+        self._check_seen(rows)
+        return self._of_rows(jnp.asarray(rows))
+
+    def _rows(
+        self,
+        observations: Observations,
+        actions: Observations | None,
+        elapsed: Sequence[int] | None,
+    ) -> Float[np.ndarray, "n *shape"]:
+        """Observations as they are stored."""
         if isinstance(observations, Array):
             observations = np.asarray(observations)
         if actions is not None:
@@ -141,8 +228,6 @@ class Planner:
             steps = [0] * len(observations) if elapsed is None else elapsed
             pairs = zip(observations, steps, strict=True)
             observations = [timed(o, step / limit) for o, step in pairs]
-        if self.header.objective != "mean":
-            return self._of_starts(observations)
         try:
             rows = to_rows(self.space, observations)
         except (TypeError, ValueError) as error:
@@ -150,8 +235,7 @@ class Planner:
             raise InvalidInputError(f"give a list of {pairs} of {self.space}: {error}") from error
         if rows.shape[1:] != self.header.observation_shape:
             raise InvalidInputError(f"these are not observations of {self.space}")
-        self._check_seen(rows)
-        return self._of_rows(jnp.asarray(rows))
+        return rows
 
     def start_distribution(self) -> AtomicReturn:
         """The return of an episode: the mixture over the starts of the held-out episodes."""
@@ -193,7 +277,7 @@ class Planner:
     def _traced(self, rows: Array) -> ReturnDistribution:
         """Of an array that a JAX transformation handles: no value can be looked at."""
         shape = self.header.observation_shape
-        plain = isinstance(self.returns, LearnedReturns) and not (
+        plain = isinstance(self.returns, LearnedReturns | AlongReturns) and not (
             self.is_timed or self.header.actions
         )
         if not plain or rows.shape[1:] != shape:
@@ -229,6 +313,8 @@ class Planner:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file, atomically."""
+        if isinstance(self.returns, AlongReturns):
+            raise InvalidInputError("save the plan that this one is a component of")
         write_checkpoint(Path(path), _KIND, self.returns, self.header)
 
     @classmethod
@@ -262,8 +348,14 @@ def state_distribution(
 
 @eqx.filter_jit
 def _learned_distribution(
-    returns: LearnedReturns, rows: Float[Array, "n *shape"]
+    returns: LearnedReturns | AlongReturns, rows: Float[Array, "n *shape"]
 ) -> ReturnDistribution:
+    return returns.distribution(rows)[:, 0]
+
+
+@eqx.filter_jit
+def joint_distribution(returns: LearnedReturns, rows: Float[Array, "n *shape"]) -> JointReturn:
+    """Of stored observations."""
     return returns.distribution(rows)[:, 0]
 
 
@@ -329,9 +421,11 @@ def _like(header: PlannerHeader) -> PlannedReturns:
         sigma=sigma_in_nodes(header.sigma, k, header.support),
         width=header.width,
         depth=header.depth,
+        n_components=len(header.supports),
     )
     model = planner_model(settings, encoder)
-    normalisation = Normalisation(
-        ObservationScaler.identity(encoder), Support.fixed(*header.support)
-    )
+    ends = header.support
+    if header.supports:
+        ends = [np.array(side, np.float32) for side in zip(*header.supports, strict=True)]
+    normalisation = Normalisation(ObservationScaler.identity(encoder), Support.fixed(*ends))
     return LearnedReturns(model, model.network(jax.random.key(0)), normalisation)

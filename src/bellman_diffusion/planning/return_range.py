@@ -39,14 +39,17 @@ def find_range(
 
 
 def range_of_returns(
-    transitions: Transitions, gamma: float, margin: float = 0.05
+    transitions: Transitions,
+    gamma: float,
+    margin: float = 0.05,
+    most_unknown: float = _MOST_UNKNOWN,
 ) -> tuple[float, float]:
     """Of the returns seen, with a margin and what may come after a truncation.
 
     Where rows are not episodes, or episodes are cut off early, what the rewards seen allow.
     """
     value, unknown = partial_returns(transitions, gamma)
-    known = unknown <= _MOST_UNKNOWN
+    known = unknown <= most_unknown
     reward = transitions.reward
     # No return lies beyond what the rewards allow.
     longest = np.inf if gamma == 1 else 1 / (1 - gamma)

@@ -8,13 +8,15 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
+from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.acting import ActingPolicy
-from bellman_diffusion.planning.transitions import NEGLIGIBLE, Returns, Transitions, check_reward
-from bellman_diffusion.returns.observations import timed, timed_space, to_row
+from bellman_diffusion.planning.transitions import NEGLIGIBLE, Discount, Returns, Transitions
+from bellman_diffusion.planning.vector_rewards import VectorRewards
+from bellman_diffusion.returns.observations import timed, timed_space, to_row, to_rows
 
 Report = Callable[[int, int], None]
 # Observation, reward, next observation, whether the episode ends, whether it ends or is truncated.
-Row = tuple[np.ndarray, float, np.ndarray, bool, bool]
+Row = tuple[np.ndarray, Any, np.ndarray, bool, bool]
 # The environments, observations, rewards, next observations, and what else is known of a step.
 Step = tuple[SyncVectorEnv, Any, np.ndarray, Any, dict[str, Any]]
 # Environments that are stepped together: a policy's network then reads as many observations at once.
@@ -68,13 +70,14 @@ class Sampler(NamedTuple):
                 break
         return _stacked([row for track in tracks for row in track])
 
-    def returns_of_starts(self, n: int, gamma: float, seed: int) -> Returns:
+    def returns_of_starts(self, n: int, gamma: Discount, seed: int) -> Returns:
         """The returns of n episodes and the observations they start from: no other row is kept."""
         n_envs = min(n, _MOST_FOR_RETURNS)
         due = np.array([n // n_envs + (i < n % n_envs) for i in range(n_envs)])
-        total, discount, time = np.zeros(n_envs), np.ones(n_envs), np.zeros(n_envs, int)
+        time, shape = np.zeros(n_envs, int), (n_envs, *np.shape(gamma))
+        total, discount = np.zeros(shape), np.ones(shape)
         first: list[np.ndarray] = []
-        found: list[tuple[np.ndarray, float, float]] = []
+        found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         for envs, now, reward, later, info in self._played(n_envs, seed):
             first = first or self._stored(envs, now, time)
             total, discount = total + discount * reward, discount * gamma
@@ -83,15 +86,16 @@ class Sampler(NamedTuple):
             fresh = self._stored(envs, later, time) if over.size else []
             for i in over:
                 if due[i]:
-                    rest = 0.0 if terminated[i] or self.limit else float(discount[i])
-                    found.append((first[i], float(total[i]), rest))
+                    rest = discount[i] * (not terminated[i] and not self.limit)
+                    found.append((first[i], total[i].copy(), rest))
                     due[i] -= 1
                 first[i], total[i], discount[i] = fresh[i], 0.0, 1.0
             if not due.any():
                 break
         observation, value, rest = (np.array(column) for column in zip(*found, strict=True))
-        every = Returns(observation, value, np.ones(n, bool), rest * np.abs(value).max(initial=0.0))
-        return every.chosen(rest <= NEGLIGIBLE)
+        slack = rest * np.abs(value).max(axis=0, initial=0.0)
+        every = Returns(observation, value, np.ones(n, bool), slack)
+        return every.chosen(np.all(rest.reshape(n, -1) <= NEGLIGIBLE, axis=1))
 
     def _steps(self, n_envs: int, seed: int) -> Iterator[list[Row]]:
         """A row of each environment at every step, for ever."""
@@ -108,8 +112,7 @@ class Sampler(NamedTuple):
             for i in np.flatnonzero(over):
                 reached[i] = self._row(envs, info["final_obs"][i], int(time[i]))
             yield [
-                (now[i], check_reward(reward[i]), reached[i], bool(end[i]), bool(over[i]))
-                for i in range(n_envs)
+                (now[i], reward[i], reached[i], bool(end[i]), bool(over[i])) for i in range(n_envs)
             ]
             time = np.where(over, 0, time)
             now = later if not over.any() else self._stored(envs, after, time)
@@ -124,7 +127,7 @@ class Sampler(NamedTuple):
             while True:
                 actions = self.policy.actions(now, fresh)
                 batch = concatenate(space, actions, create_empty_array(space, n_envs))
-                later, reward, terminated, truncated, info = envs.step(batch)
+                later, reward, terminated, truncated, info = _step(envs, batch)
                 yield envs, now, reward, later, info | {
                     "terminated": terminated, "truncated": truncated,
                 }  # fmt: skip
@@ -134,6 +137,13 @@ class Sampler(NamedTuple):
 
     def _stored(self, envs: SyncVectorEnv, observations: Any, time: np.ndarray) -> list[np.ndarray]:
         """A batch of observations as rows."""
+        space = envs.single_observation_space
+        if isinstance(space, gym.spaces.Box):
+            rows = to_rows(space, observations)
+            if self.limit is None:
+                return list(rows)
+            passed = (time / self.limit).astype(np.float32)
+            return list(np.column_stack([rows.reshape(len(rows), -1), passed]))
         each = iterate(envs.observation_space, observations)
         return [self._row(envs, o, int(t)) for o, t in zip(each, time, strict=True)]
 
@@ -142,6 +152,25 @@ class Sampler(NamedTuple):
         if self.limit is None:
             return to_row(space, observation)
         return to_row(timed_space(space), timed(observation, time / self.limit))
+
+
+def _step(envs: SyncVectorEnv, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    """One step of all, with checked rewards."""
+    try:
+        later, reward, terminated, truncated, info = envs.step(actions)
+    except ValueError as error:
+        if "sequence" not in str(error):
+            raise
+        raise InvalidInputError(
+            "the environment's reward is a vector: such an environment tells its form as "
+            "`reward_space`, as MO-Gymnasium's do"
+        ) from error
+    if isinstance(envs.envs[0], VectorRewards):
+        reward = np.stack([env.get_wrapper_attr("rewards") for env in envs.envs])
+    bad = ~np.isfinite(reward)
+    if bad.any():
+        raise InvalidInputError(f"the environment's reward {reward[bad][0]} is not a finite number")
+    return later, reward, terminated, truncated, info
 
 
 def _stacked(rows: list[Row]) -> Transitions:

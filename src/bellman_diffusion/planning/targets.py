@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from bellman_diffusion.planning.transitions import Transitions, partial_returns
+from bellman_diffusion.planning.transitions import Discount, Transitions, partial_returns
 
 # The share of every batch that is drawn from the first rows of episodes: what most users ask about is
 # where episodes start, and of all rows those are few.
@@ -24,7 +24,7 @@ class TrainingRows(NamedTuple):
 
     observation: Float[Array, "n *shape"]
     next_observation: Float[Array, "n *shape"]
-    to_end: Float[Array, " n"]
+    to_end: Float[Array, "n *dim"]
     """The discounted rewards from each row to the last one that was seen of its episode."""
     left: Int[Array, " n"]
     """Rows from each to that last one."""
@@ -36,7 +36,7 @@ class TrainingRows(NamedTuple):
     def of(
         cls,
         transitions: Transitions,
-        gamma: float,
+        gamma: Discount,
         starts: Int[np.ndarray, " episodes"] | None = None,
     ) -> "TrainingRows":
         """From rows in the order of their episodes; `starts` where targets are cut elsewhere too."""
@@ -60,14 +60,14 @@ class Windows(NamedTuple):
 
     first: Int[Array, " n"]
     last: Int[Array, " n"]
-    reward: Float[Array, " n"]
+    reward: Float[Array, "n *dim"]
     """The discounted sum of the rewards on the way."""
-    discount: Float[Array, " n"]
+    discount: Float[Array, "n *dim"]
     """γ to the number of steps; 0 at an end."""
 
 
 def draw_windows(
-    key: Key[Array, ""], rows: TrainingRows, n: int, gamma: float, trace: float
+    key: Key[Array, ""], rows: TrainingRows, n: int, gamma: Discount, trace: float
 ) -> Windows:
     """n windows of as many steps as λ = `trace` says, or to where the episode was left."""
     pick, length = jax.random.split(key)
@@ -86,8 +86,13 @@ def draw_windows(
         drawn = 1 + jnp.floor(jnp.log(u) / jnp.log(trace))
         steps = jnp.minimum(drawn, left + 1).astype(jnp.int32)
     last = first + steps - 1
-    discount = jnp.float32(gamma) ** steps
+    # Vector returns have a discount for each component.
+    n_steps, to_the_end, terminated = (
+        a.reshape(n, *[1] * np.ndim(gamma))
+        for a in (steps, steps == left + 1, rows.terminated[last])
+    )
+    discount = jnp.asarray(gamma, jnp.float32) ** n_steps
     # The returns to the end of two rows of an episode differ by the rewards between them.
     after = rows.to_end[jnp.minimum(last + 1, len(rows.left) - 1)]
-    reward = rows.to_end[first] - jnp.where(steps == left + 1, 0.0, discount * after)
-    return Windows(first, last, reward, discount * (1 - rows.terminated[last]))
+    reward = rows.to_end[first] - jnp.where(to_the_end, 0.0, discount * after)
+    return Windows(first, last, reward, discount * (1 - terminated))

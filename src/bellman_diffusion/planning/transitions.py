@@ -1,23 +1,25 @@
 """Where transitions come from: a finite environment's table, or episodes of any environment."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.mdp import Chain
 
 # A return is taken as known when what was not seen of it is discounted to this share.
 NEGLIGIBLE = 1e-3
+# γ, or one for each component of a vector return.
+Discount = float | Float[np.ndarray, " dim"]
 
 
 class Transitions(NamedTuple):
     """One-step transitions. `terminated` is 1 where the episode ends; truncation is not that."""
 
     observation: Float[np.ndarray, "n *shape"]
-    reward: Float[np.ndarray, " n"]
+    reward: Float[np.ndarray, "n *dim"]
+    """Numbers, or vectors of several components."""
     next_observation: Float[np.ndarray, "n *shape"]
     terminated: Float[np.ndarray, " n"]
     ended: Float[np.ndarray, " n"]
@@ -31,6 +33,10 @@ class Transitions(NamedTuple):
     def has_episodes(self) -> bool:
         """Whether rows follow each other, or all of them are ends."""
         return not np.all(self.ended) or bool(np.all(self.terminated))
+
+    def component(self, d: int) -> "Transitions":
+        """With one component of vector rewards."""
+        return Transitions(self.observation, self.reward[:, d], *self[2:])
 
     def distinct(self) -> tuple["Transitions", Int[np.ndarray, " rows"]]:
         """The different transitions between states of a table, and how often each occurs."""
@@ -49,10 +55,10 @@ class Returns(NamedTuple):
     """Monte-Carlo returns that are known, and the observations they are from."""
 
     observation: Float[np.ndarray, "n *shape"]
-    value: Float[np.ndarray, " n"]
+    value: Float[np.ndarray, "n *dim"]
     starts: Bool[np.ndarray, " n"]
     """Which of them are an episode's first."""
-    slack: Float[np.ndarray, " n"]
+    slack: Float[np.ndarray, "n *dim"]
     """What a return may be off by, because its episode was cut off where hardly anything was left."""
     n_lost: int = 0
     """Episodes whose return is not known."""
@@ -62,6 +68,10 @@ class Returns(NamedTuple):
         lost = self.n_lost + int(np.sum(self.starts & ~rows))
         arrays = (self.observation, self.value, self.starts, self.slack)
         return Returns(*(a[rows] for a in arrays), n_lost=lost)
+
+    def component(self, d: int) -> "Returns":
+        """Of a vector return."""
+        return self._replace(value=self.value[:, d], slack=self.slack[:, d])
 
     def of_starts(self) -> "Returns":
         """Those of whole episodes."""
@@ -84,7 +94,7 @@ def sample_chain(chain: Chain, n: int, seed: int) -> Transitions:
 
 def known_returns(
     transitions: Transitions,
-    gamma: float,
+    gamma: Discount,
     horizon: int | None = None,
     time_limit: int | None = None,
 ) -> Returns:
@@ -97,32 +107,30 @@ def known_returns(
     """
     value, unknown = partial_returns(transitions, gamma)
     starts = np.concatenate([[True], transitions.ended[:-1] > 0])
-    keep = unknown <= NEGLIGIBLE if horizon is None else starts
+    keep = np.all(_rows(unknown) <= NEGLIGIBLE, axis=1) if horizon is None else starts
     if time_limit is not None:
         number = np.arange(len(starts))
         keep = keep & (number - np.maximum.accumulate(np.where(starts, number, 0)) < time_limit)
-    slack = unknown * np.abs(value).max(initial=0.0) * (horizon is None)
+    slack = unknown * np.abs(value).max(axis=0, initial=0.0) * (horizon is None)
     every = Returns(transitions.observation, value, starts, slack)
     return every.chosen(keep)
 
 
 def partial_returns(
-    transitions: Transitions, gamma: float
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    transitions: Transitions, gamma: Discount
+) -> tuple[Float[np.ndarray, "n *dim"], Float[np.ndarray, "n *dim"]]:
     """What was seen of each row's discounted return, and the discount of what was not (0 at an end)."""
-    value, unknown = np.zeros(len(transitions)), np.zeros(len(transitions))
+    reward = np.asarray(transitions.reward, float)
+    value, unknown = np.zeros_like(reward), np.zeros_like(reward)
     total, rest = 0.0, 0.0
     for i in range(len(transitions) - 1, -1, -1):
         if transitions.ended[i]:
             total, rest = 0.0, float(1 - transitions.terminated[i])
-        total = BellmanBackup(float(transitions.reward[i]), gamma).returns(total)
-        rest *= gamma
+        total = BellmanBackup(reward[i], gamma).returns(total)
+        rest = rest * gamma
         value[i], unknown[i] = total, rest
     return value, unknown
 
 
-def check_reward(reward: Any) -> float:
-    """A reward as a number, or an error."""
-    if np.ndim(reward) != 0 or not np.isfinite(reward):
-        raise InvalidInputError(f"the environment's reward {reward!r} is not a finite number")
-    return float(reward)
+def _rows(values: np.ndarray) -> Float[np.ndarray, "n dim"]:
+    return values.reshape(len(values), -1)

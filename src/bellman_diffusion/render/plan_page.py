@@ -11,6 +11,7 @@ from bellman_diffusion.planning.conformal import Conformal
 from bellman_diffusion.planning.header import PlanFigures
 from bellman_diffusion.planning.monte_carlo import MonteCarlo, disagreements
 from bellman_diffusion.planning.planner import Planner
+from bellman_diffusion.render.joint import component_sections
 from bellman_diffusion.render.page import Picture, Section, Table, write_page
 from bellman_diffusion.render.returns import draw_returns
 from bellman_diffusion.returns.atoms import AtomicReturn
@@ -192,6 +193,8 @@ def write_plan_report(out: Path, planner: Planner, command: str) -> Path:
 
 def plan_sections(out: Path, planner: Planner) -> list[Section]:
     """The parts of the report."""
+    if planner.is_vector:
+        return component_sections(out, planner, plan_sections)
     h = planner.header
     picture = draw_returns(
         out / "figures" / "returns.png",

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from bellman_diffusion.returns.backup import BellmanBackup
@@ -16,15 +17,17 @@ _NEAR = 5.0
 class Support(eqx.Module):
     """[low, high], and the rewards seen, which bound what it may grow to."""
 
-    low: Float[Array, ""]
-    high: Float[Array, ""]
-    least: Float[Array, ""]
+    low: Float[Array, "*dim"]
+    high: Float[Array, "*dim"]
+    least: Float[Array, "*dim"]
     """No return can be lower, by the rewards seen: least reward / (1 − γ)."""
-    greatest: Float[Array, ""]
+    greatest: Float[Array, "*dim"]
 
     @classmethod
-    def fixed(cls, low: float, high: float) -> "Support":
-        """A range that never grows."""
+    def fixed(
+        cls, low: float | Float[np.ndarray, " dim"], high: float | Float[np.ndarray, " dim"]
+    ) -> "Support":
+        """A range that never grows; of a vector return one for each component."""
         values = (jnp.asarray(v, jnp.float32) for v in (low, high, low, high))
         return cls(*values)
 
@@ -35,7 +38,7 @@ class Support(eqx.Module):
         return Support(low, high, self.least, self.greatest)
 
     @property
-    def width(self) -> Float[Array, ""]:
+    def width(self) -> Float[Array, "*dim"]:
         """high − low."""
         return self.high - self.low
 

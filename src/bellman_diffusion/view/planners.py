@@ -35,6 +35,11 @@ _PAGE_ACCURACY, _PAGE_MEMORY = 0.005, 1.0
 def record_planner(planner: Planner, seed: int, steps: int) -> Episode:
     """An episode of the planner's policy: `steps` steps in full, the others' rewards."""
     h = planner.header
+    if planner.is_vector:
+        raise InvalidInputError(
+            f"the return has {len(planner.components)} components: the page shows rewards that are "
+            "numbers. The plan's report has each component"
+        )
     if h.from_log:
         raise InvalidInputError(
             f"{h.env_id} is a log: there is no environment to play an episode in"

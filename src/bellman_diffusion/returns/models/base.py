@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from bellman_diffusion.returns.backup import BellmanBackup
-from bellman_diffusion.returns.distribution import ReturnDistribution
 from bellman_diffusion.returns.networks import Activation, Network, make_network
 from bellman_diffusion.returns.observations import ObservationEncoder, ObservationScaler
 from bellman_diffusion.returns.support import Support
@@ -38,10 +37,10 @@ class Transition(NamedTuple):
 
     observation: Array
     action: Index
-    reward: Scalar
+    reward: Float[Array, "*dim"]
     """The discounted sum of the rewards on the way."""
     next_observation: Array
-    discount: Scalar
+    discount: Float[Array, "*dim"]
     """γ to the number of steps; 0 after a terminated episode, but not after a truncated one."""
 
 
@@ -80,8 +79,8 @@ class ReturnModel(eqx.Module):
         """The expected return of each action, from the outputs of one observation or of a batch."""
 
     @abstractmethod
-    def distribution(self, outputs: Any, normalisation: Normalisation) -> ReturnDistribution:
-        """The return distributions; their batch shape is (…, actions)."""
+    def distribution(self, outputs: Any, normalisation: Normalisation) -> Any:
+        """A `ReturnDistribution` of batch shape (…, actions); of vector returns a `JointReturn`."""
 
     @abstractmethod
     def loss(
@@ -174,7 +173,7 @@ class LearnedReturns(eqx.Module):
         """The network outputs of each observation."""
         return batched_outputs(self.model, self.network, self.normalisation, observations)
 
-    def distribution(self, observations: Array) -> ReturnDistribution:
+    def distribution(self, observations: Array) -> Any:
         """Of each observation and action."""
         return self.model.distribution(self.outputs(observations), self.normalisation)
 
