@@ -27,6 +27,8 @@ test: lint unit
 
 # Tests compile much and run little: a quick compiler is worth more than quick programs, and what one
 # file compiled serves the others and the next run. Training to full quality is the other way round.
+# Two processes share two cores: further threads of PyTorch would only wait for each other.
+unit: export OMP_NUM_THREADS = 1
 unit: export JAX_COMPILATION_CACHE_DIR = $(abspath .cache/jax)
 unit: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
 unit: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = -1
@@ -61,6 +63,9 @@ reproduce: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[evaluation]'
 	$(BIN)/bellman reproduce evaluation --seed 400 --seeds 3 --out results/evaluation
 	$(BIN)/bellman reproduce off-policy --seed 500 --seeds 3 --out results/off-policy
+	# Without its dependency pygame, which pygame-ce is in the place of.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt mo-gymnasium
+	$(BIN)/bellman reproduce vector-returns --seed 600 --seeds 3 --out results/vector-returns
 	$(BIN)/bellman reproduce risk --seed 80 --out results/risk
 	$(BIN)/bellman reproduce planning --seed 30 --seeds 5 --out results/planning
 	$(BIN)/bellman reproduce treasure --out results/treasure

@@ -110,6 +110,8 @@ def draw(found: dict, path: Path) -> None:
     right.plot(states, [case["peak_gb"] for case in rows], "o-", label=f"{MANY_CELLS} cells")
     for axes, label in ((left, "time (s)"), (right, "peak memory (GB)")):
         axes.set(xscale="log", yscale="log", xlabel="number of states", ylabel=label)
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:.1g}" if axes is right else "")
         axes.grid(visible=True, which="major", alpha=0.3)
         axes.legend()
     figure.suptitle("Certified return distributions of random FrozenLakes, γ = 0.99")

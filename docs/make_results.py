@@ -3,6 +3,7 @@
 The text, tables and pictures of an experiment come from its own `sections`; nothing is written here.
 """
 
+import shutil
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -82,6 +83,9 @@ def main() -> None:
     for page, experiments in groupby(by_page, key=lambda experiment: experiment.page):
         write(page, results_page(page, list(experiments)))
     write("claims", claims_page())
+    scaling = RESULTS / "bench-planning" / "scaling.png"
+    if scaling.exists():
+        shutil.copy(scaling, DOCS / "pictures")
     write("speed", speed_page(RESULTS))
 
 

@@ -26,8 +26,9 @@ THINNED = {
     "view": ["--steps", "5"],
     "watch": ["--steps", "4"],
 }
-# Several machines; `bellman view` next to another model's run, which the pages take as there.
-LEFT_OUT = ("--coordinator", "--distributed")
+# Several machines, and a package that the tests do not install.
+LEFT_OUT = ("--coordinator", "--distributed", "mo_gymnasium:")
+# `bellman view` next to another model's run, which the pages take as there.
 BEFORE = ("bellman train CartPole-v1 --algo c51",)
 
 

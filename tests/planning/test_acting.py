@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning import PlanSettings, plan
-from bellman_diffusion.planning.acting import acting, as_action
+from bellman_diffusion.planning.acting import Spaces, acting, as_action, table_policy
 
 FRESH, LATER = np.ones(3, bool), np.zeros(3, bool)
 
@@ -157,3 +157,15 @@ def test_a_plan_of_a_file_says_what_the_whole_episode_returns(tmp_path):
     assert np.all(low < high)
     with pytest.raises(InvalidInputError, match="levels that there are"):
         planner.interval(planner.starts, 0.5)
+
+
+def test_a_table_is_drawn_from_by_its_probabilities():
+    """40,000 draws in each state, four standard errors; states and actions that do not start at 0."""
+    spaces = Spaces(gym.spaces.Discrete(2, start=5), gym.spaces.Discrete(3, start=1))
+    table = np.array([[0.2, 0.0, 0.8], [0.0, 1.0, 0.0]])
+    policy = table_policy(table, spaces, seed=0)
+    n = 40_000
+    drawn = np.array(policy.actions(np.repeat([5, 6], n), np.zeros(2 * n, bool)))
+    shares = np.stack([np.mean(drawn.reshape(2, n) == a, axis=1) for a in (1, 2, 3)], axis=1)
+    assert np.all(np.abs(shares - table) <= 4 * np.sqrt(table * (1 - table) / n))
+    assert policy(6) == 2

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bellman_diffusion.planning.evaluation import evaluate_against_returns
+from bellman_diffusion.planning.evaluation import _pooled_cdf, evaluate_against_returns
 from bellman_diffusion.planning.transitions import Returns
 from bellman_diffusion.returns.atoms import AtomicReturn
 
@@ -69,3 +69,16 @@ def test_the_error_at_the_start_is_that_of_starts_alone():
     assert found.mean_error_start == pytest.approx(0.5 / 2.25, abs=0.06)
     assert found.n_episodes == 1000
     assert evaluated(starts=np.zeros(N, bool)).mean_error_start is None
+
+
+def test_the_pooled_distribution_is_the_mean_of_all():
+    """Atoms and spread atoms; against the mean of the states' own CDFs."""
+    rng = np.random.default_rng(0)
+    atoms = np.sort(rng.normal(size=(40, 7)), axis=1)
+    half = rng.choice([0.0, 0.05, 0.4], size=(40, 7))
+    mass = rng.dirichlet(np.ones(7), size=40)
+    arrays = (jnp.asarray(a, jnp.float32) for a in (mass, atoms, 0.1, half))
+    predicted = AtomicReturn(*arrays)
+    x = np.linspace(-4, 4, 301)
+    mean = np.asarray(predicted.cdf(jnp.asarray(x, jnp.float32))).mean(axis=0)
+    assert np.allclose(_pooled_cdf(predicted, x), mean, atol=1e-5)

@@ -10,7 +10,7 @@ from bellman_diffusion.errors import CheckpointError, InvalidInputError
 from bellman_diffusion.planning import Planner, PlanSettings, plan
 from bellman_diffusion.planning.evaluation import evaluate_against_returns
 from bellman_diffusion.planning.learning import LearnSettings, learn
-from bellman_diffusion.planning.planner import state_distribution
+from bellman_diffusion.planning.planned_returns import state_distribution
 from bellman_diffusion.planning.return_range import range_of_returns
 from bellman_diffusion.planning.transitions import Returns, Transitions, known_returns, sample_chain
 from bellman_diffusion.returns.atoms import AtomicReturn

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bellman_diffusion.planning.conformal import calibrate, interval
-from bellman_diffusion.planning.planner import PlannedReturns, state_distribution
+from bellman_diffusion.planning.planned_returns import PlannedReturns, state_distribution
 from bellman_diffusion.planning.transitions import Returns
 from bellman_diffusion.returns.atoms import AtomicReturn
 from bellman_diffusion.returns.distance import wasserstein

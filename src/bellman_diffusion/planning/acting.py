@@ -16,7 +16,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 from jaxtyping import Bool, Float
 
 from bellman_diffusion.errors import BellmanError, InvalidInputError
-from bellman_diffusion.returns.observations import to_row
+from bellman_diffusion.returns.observations import to_rows
 
 # From an observation to an action, to probabilities of discrete actions, or, with a memory, from
 # (observation, state) to (action, state). An object with Stable-Baselines3's `predict` is one as well.
@@ -147,8 +147,21 @@ def table_policy(
     epsilon: float = 0.0,
 ) -> ActingPolicy:
     """Probabilities of actions in every state of a table."""
-    space = env.observation_space
-    choose = _by_function(lambda o: table[int(to_row(space, o)[0])], space)
+    space, rng = env.observation_space, np.random.default_rng(seed)
+    actions = env.action_space
+    assert isinstance(actions, gym.spaces.Discrete)
+    total = np.cumsum(table, axis=1)
+
+    def choose(observations: Any, fresh: np.ndarray) -> np.ndarray:
+        # Arrays are read as a whole.
+        array = isinstance(observations, np.ndarray)
+        each = (
+            observations if array else list(iterate(batch_space(space, len(fresh)), observations))
+        )
+        states = to_rows(space, each)[:, 0].astype(int)
+        u = rng.uniform(size=(len(states), 1)) * total[states, -1:]
+        return np.sum(total[states] <= u, axis=1) + int(actions.start)
+
     return ActingPolicy(choose, env, seed, epsilon)
 
 

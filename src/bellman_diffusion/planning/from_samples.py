@@ -1,5 +1,6 @@
 """Plans that are learned from transitions: of a table, of episodes, or of a log."""
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -18,18 +19,17 @@ from bellman_diffusion.planning.conformal import calibrate
 from bellman_diffusion.planning.counting import Counted, CountedReturns
 from bellman_diffusion.planning.evaluation import evaluate_against_returns, reference_returns
 from bellman_diffusion.planning.header import LOGGED_POLICY, ActionHeader, PlanFigures
-from bellman_diffusion.planning.job import Job, Shape, state_encoder
+from bellman_diffusion.planning.job import Job, PlanSettings, Shape, state_encoder
 from bellman_diffusion.planning.learning import LearnSettings, learn
 from bellman_diffusion.planning.logs import Log
 from bellman_diffusion.planning.monte_carlo import MonteCarlo
 from bellman_diffusion.planning.off_policy import OffPolicy, Target
+from bellman_diffusion.planning.planned_returns import PlannedReturns, state_distribution
 from bellman_diffusion.planning.planner import (
-    PlannedReturns,
     Planner,
     plain_observation,
     sigma_in_nodes,
     start_observations,
-    state_distribution,
 )
 from bellman_diffusion.planning.policies import tabular_policy
 from bellman_diffusion.planning.return_range import find_range, narrowed, warn_of_cuts
@@ -46,6 +46,7 @@ from bellman_diffusion.returns.basis import GaussianBasis
 from bellman_diffusion.returns.mdp import FiniteMDP
 from bellman_diffusion.returns.models import LearnedReturns
 from bellman_diffusion.returns.observations import (
+    LARGEST_PLANNED_IMAGE,
     ObservationEncoder,
     finite_shape,
     from_index,
@@ -70,6 +71,7 @@ _OFF_POLICY_MEMORY = 5.0
 _MOST_OUTSIDE = 0.05
 # Starts that are kept with the planner.
 _N_STARTS = 256
+_START_NUMBERS = 200_000
 
 
 def plan_from_table(job: Job, mdp: FiniteMDP) -> Planner:
@@ -98,7 +100,8 @@ def plan_from_episodes(job: Job, policy: PolicyFunction | ActingPolicy | None) -
     counted = _is_counted(job, env.observation_space)
     limit = None if counted else job.horizon
     space = env.observation_space if limit is None else timed_space(env.observation_space)
-    encoder = ObservationEncoder.for_space(space, s.env_id)
+    encoder = ObservationEncoder.for_space(space, s.env_id, LARGEST_PLANNED_IMAGE)
+    _check_memory(s, encoder)
     if job.discounts is not None and s.mode != "default":
         raise InvalidInputError(
             f"--mode {s.mode} is for rewards that are numbers: leave it out for vector returns"
@@ -114,7 +117,7 @@ def plan_from_episodes(job: Job, policy: PolicyFunction | ActingPolicy | None) -
     n_states = encoder.n_discrete if counted else None
     planner = job.planner(returns, shape, figures, encoder, starts, n_states)
     first = held_out.of_starts().observation
-    first = first[_occurs(returns, first)][:_N_STARTS]
+    first = first[_occurs(returns, first)][: _n_starts(encoder)]
     planner.header = msgspec.structs.replace(
         planner.header, start_rows=[plain_observation(row) for row in first]
     )
@@ -124,7 +127,7 @@ def plan_from_episodes(job: Job, policy: PolicyFunction | ActingPolicy | None) -
 def plan_from_log(job: Job, log: Log) -> Planner:
     """On-policy evaluation of what was logged: no environment is made."""
     s = job.settings
-    encoder = ObservationEncoder.for_space(log.space, s.env_id)
+    encoder = ObservationEncoder.for_space(log.space, s.env_id, LARGEST_PLANNED_IMAGE)
     transitions, others = log.split(_LOG_HELD_OUT, s.seed)
     if not len(transitions):
         raise InvalidInputError(f"{s.env_id} has a single episode: nothing is left to learn from")
@@ -141,7 +144,7 @@ def plan_from_log(job: Job, log: Log) -> Planner:
         planner.header,
         from_log=True,
         policy=LOGGED_POLICY,
-        start_rows=[plain_observation(row) for row in first[:_N_STARTS]],
+        start_rows=[plain_observation(row) for row in first[: _n_starts(encoder)]],
     )
     return planner
 
@@ -183,6 +186,23 @@ def plan_off_policy(job: Job, log: Log, policy: PolicyFunction | None) -> Planne
         start_rows=[plain_observation(row) for row in first[:_N_STARTS]],
     )
     return planner
+
+
+def _check_memory(s: PlanSettings, encoder: ObservationEncoder) -> None:
+    """Observations and next observations are held in memory."""
+    size = math.prod(encoder.shape) * (1 if encoder.bytes else 4)
+    needed = 2 * (s.samples or 0) * size / 1e9
+    if needed > s.memory_gb:
+        raise InvalidInputError(
+            f"{s.samples:,} transitions with observations of {encoder.shape} take {needed:.1f} GB, "
+            f"more than --memory {s.memory_gb:g}: use fewer --samples, or smaller observations "
+            "(gymnasium.wrappers.ResizeObservation, GrayscaleObservation)"
+        )
+
+
+def _n_starts(encoder: ObservationEncoder) -> int:
+    """Of images a few, as a planner's header is text."""
+    return int(np.clip(_START_NUMBERS // math.prod(encoder.shape), _SHOWN_STARTS, _N_STARTS))
 
 
 def _plain_pair(space: gym.Space, row: np.ndarray) -> Any:

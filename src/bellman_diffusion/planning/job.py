@@ -18,14 +18,12 @@ from bellman_diffusion.planning.evaluation import evaluate_exactly
 from bellman_diffusion.planning.header import CERTIFIED, COUNTED, TABLE, PlanFigures, PlannerHeader
 from bellman_diffusion.planning.learning import LearnSettings
 from bellman_diffusion.planning.monte_carlo import MonteCarlo, simulate
-from bellman_diffusion.planning.planner import (
+from bellman_diffusion.planning.planned_returns import (
     PlannedReturns,
-    Planner,
     TableReturns,
-    encoder_header,
-    start_observations,
     state_distribution,
 )
+from bellman_diffusion.planning.planner import Planner, encoder_header, start_observations
 from bellman_diffusion.planning.transitions import Discount
 from bellman_diffusion.planning.vector_rewards import VectorRewards, component_discounts, n_rewards
 from bellman_diffusion.returns.mdp import Chain, FiniteMDP

@@ -34,7 +34,8 @@ from bellman_diffusion.planning.header import LOGGED_POLICY, PlanFigures
 from bellman_diffusion.planning.job import N_BASIS, Job, PlanSettings, Shape, state_encoder
 from bellman_diffusion.planning.learning import MODES
 from bellman_diffusion.planning.logs import Log
-from bellman_diffusion.planning.planner import Planner, TableReturns, start_observations
+from bellman_diffusion.planning.planned_returns import TableReturns
+from bellman_diffusion.planning.planner import Planner, start_observations
 from bellman_diffusion.planning.policies import tabular_policy
 from bellman_diffusion.planning.risk_optimal import Objective, controlled_chain, risk_optimal_policy
 from bellman_diffusion.returns.basis import GaussianBasis

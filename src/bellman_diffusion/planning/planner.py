@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -18,11 +17,18 @@ from jaxtyping import Array, Float
 from bellman_diffusion.environments import is_model_file, make_env
 from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.cells import Cells, Grid
-from bellman_diffusion.planning.certify import Certified, certified_distribution
+from bellman_diffusion.planning.certify import Certified
 from bellman_diffusion.planning.conformal import interval
 from bellman_diffusion.planning.counting import CountedReturns
 from bellman_diffusion.planning.header import CERTIFIED, COUNTED, TABLE, PlanFigures, PlannerHeader
 from bellman_diffusion.planning.learning import LearnSettings, planner_model
+from bellman_diffusion.planning.planned_returns import (
+    AlongReturns,
+    PlannedReturns,
+    TableReturns,
+    joint_distribution,
+    state_distribution,
+)
 from bellman_diffusion.planning.risk_optimal import StockPolicy
 from bellman_diffusion.planning.vector_rewards import component_names
 from bellman_diffusion.returns.atoms import AtomicReturn
@@ -48,38 +54,8 @@ POLICY_FILE = "policy.npz"
 _KIND = "planner"
 
 
-class TableReturns(eqx.Module):
-    """Coefficients of a Gaussian basis for each state of a finite environment."""
-
-    table: Float[Array, "states k"]
-    centres: Float[Array, " k"]
-    sigma: Float[Array, ""]
-
-    def distribution(self, rows: Float[Array, "n 1"]) -> AtomicReturn:
-        """Of each row's state."""
-        coefficients = self.table[rows[:, 0].astype(jnp.int32)]
-        return AtomicReturn.of_gaussians(coefficients, self.centres, self.sigma)
-
-
-class AlongReturns(eqx.Module):
-    """w·X of learned vector returns."""
-
-    joint: LearnedReturns
-    weights: Float[Array, " dim"]
-
-    @classmethod
-    def of(cls, joint: LearnedReturns, weights: Any) -> "AlongReturns":
-        """With weights of any kind."""
-        return cls(joint, jnp.asarray(weights, jnp.float32))
-
-    def distribution(self, rows: Array) -> AtomicReturn:
-        """Of each observation and the one action of a planner's model."""
-        return self.joint.distribution(rows).along(self.weights)
-
-
 # A list of observations, or an array of them.
 Observations = Sequence[Any] | np.ndarray | Array
-PlannedReturns = Certified | CountedReturns | TableReturns | LearnedReturns | AlongReturns
 
 
 class Planner:
@@ -330,33 +306,6 @@ class Planner:
 
     def _of_rows(self, rows: Float[Array, "n *shape"]) -> ReturnDistribution:
         return state_distribution(self.returns, rows, self.header.sigma)
-
-
-def state_distribution(
-    returns: PlannedReturns, rows: Float[Array, "n *shape"], sigma: float | None = None
-) -> ReturnDistribution:
-    """The return distributions of stored observations; a planner's models have one action."""
-    if isinstance(returns, Certified):
-        return certified_distribution(returns, np.asarray(rows)[:, 0].astype(int), sigma)
-    if isinstance(returns, CountedReturns):
-        states = np.asarray(rows)[:, 0].astype(int)
-        return certified_distribution(returns.certified, states, sigma).without_certificate()
-    if isinstance(returns, TableReturns):
-        return returns.distribution(rows)
-    return _learned_distribution(returns, rows)
-
-
-@eqx.filter_jit
-def _learned_distribution(
-    returns: LearnedReturns | AlongReturns, rows: Float[Array, "n *shape"]
-) -> ReturnDistribution:
-    return returns.distribution(rows)[:, 0]
-
-
-@eqx.filter_jit
-def joint_distribution(returns: LearnedReturns, rows: Float[Array, "n *shape"]) -> JointReturn:
-    """Of stored observations."""
-    return returns.distribution(rows)[:, 0]
 
 
 def encoder_header(encoder: ObservationEncoder) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.acting import ActingPolicy
 from bellman_diffusion.planning.transitions import NEGLIGIBLE, Discount, Returns, Transitions
 from bellman_diffusion.planning.vector_rewards import VectorRewards
-from bellman_diffusion.returns.observations import timed, timed_space, to_row, to_rows
+from bellman_diffusion.returns.observations import compact, timed, timed_space, to_row, to_rows
 
 Report = Callable[[int, int], None]
 # Observation, reward, next observation, whether the episode ends, whether it ends or is truncated.
@@ -138,10 +138,13 @@ class Sampler(NamedTuple):
     def _stored(self, envs: SyncVectorEnv, observations: Any, time: np.ndarray) -> list[np.ndarray]:
         """A batch of observations as rows."""
         space = envs.single_observation_space
-        if isinstance(space, gym.spaces.Box):
+        if self.limit is None and isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
+            return list(compact(space, to_rows(space, observations)))
+        if isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
             rows = to_rows(space, observations)
-            if self.limit is None:
-                return list(rows)
+            # As `flatten` has them: states are one-hot, and the time comes last.
+            if isinstance(space, gym.spaces.Discrete):
+                rows = np.eye(int(space.n), dtype=np.float32)[observations - space.start]
             passed = (time / self.limit).astype(np.float32)
             return list(np.column_stack([rows.reshape(len(rows), -1), passed]))
         each = iterate(envs.observation_space, observations)
@@ -150,7 +153,7 @@ class Sampler(NamedTuple):
     def _row(self, envs: SyncVectorEnv, observation: Any, time: int) -> np.ndarray:
         space = envs.single_observation_space
         if self.limit is None:
-            return to_row(space, observation)
+            return compact(space, to_row(space, observation))
         return to_row(timed_space(space), timed(observation, time / self.limit))
 
 

@@ -10,7 +10,7 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.header import Correlation, PlanFigures
 from bellman_diffusion.planning.job import Job, PlanSettings, Shape
 from bellman_diffusion.planning.learning import Learned, LearnSettings, learn
-from bellman_diffusion.planning.planner import AlongReturns, joint_distribution
+from bellman_diffusion.planning.planned_returns import AlongReturns, joint_distribution
 from bellman_diffusion.planning.return_range import range_of_returns
 from bellman_diffusion.planning.transitions import Discount, Returns, Transitions
 from bellman_diffusion.returns.models import LearnedReturns

@@ -258,6 +258,8 @@ def _about(planner: Planner, risks: Sequence[Risk]) -> str:
 def _name(observation: Any) -> str:
     if observation == EPISODE:
         return EPISODE
+    if np.ndim(observation) > 1:
+        return f"an image of {' × '.join(map(str, np.shape(observation)))}"
     if isinstance(observation, list):
         parts = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in observation]
         return f"state ({', '.join(parts)})"

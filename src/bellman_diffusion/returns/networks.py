@@ -1,4 +1,4 @@
-"""Networks from a scaled observation to a few numbers: dense, or convolutional for small images."""
+"""Networks from a scaled observation to a few numbers: dense, or for images."""
 
 from collections.abc import Callable
 
@@ -10,6 +10,9 @@ from jaxtyping import Array, Float, Key
 from bellman_diffusion.returns.observations import ObservationEncoder
 
 _CHANNELS = 16
+# Images with a longer side are first made smaller: patches of so many pixels, then of so many patches.
+_LARGEST_WHOLE = 32
+_PATCHES = (4, 2)
 Activation = Callable[[Array], Array]
 
 
@@ -76,7 +79,52 @@ class ImageNetwork(eqx.Module):
         return self.dense(jax.nn.relu(jax.vmap(self.filters)(patches)).reshape(-1))
 
 
-Network = DenseNetwork | ImageNetwork
+class PatchNetwork(eqx.Module):
+    """Convolutions without overlap, of 4×4 pixels and then of 2×2 patches, and dense layers.
+
+    Each is one product of matrices: an image of 96×96 becomes 12×12 patches at little cost on a CPU.
+    """
+
+    filters: tuple[eqx.nn.Linear, ...]
+    dense: DenseNetwork
+
+    @classmethod
+    def create(
+        cls,
+        key: Key[Array, ""],
+        shape: tuple[int, ...],
+        hidden: tuple[int, ...],
+        n_out: int,
+        activation: Activation = jax.nn.relu,
+    ) -> "PatchNetwork":
+        """Random weights, for images of (height, width, channels)."""
+        (height, width, channels), layers = shape, []
+        for i, size in enumerate(_PATCHES):
+            layer = jax.random.fold_in(key, i)
+            layers.append(eqx.nn.Linear(size**2 * channels, (i + 1) * _CHANNELS, key=layer))
+            height, width, channels = -(-height // size), -(-width // size), (i + 1) * _CHANNELS
+        dense = DenseNetwork.create(key, height * width * channels, hidden, n_out, activation)
+        return cls(tuple(layers), dense)
+
+    def __call__(self, x: Float[Array, "height width channels"]) -> Float[Array, " outputs"]:
+        """One image; zeros fill its last patches."""
+        for size, layer in zip(_PATCHES, self.filters, strict=True):
+            x = jax.nn.relu(jax.vmap(jax.vmap(layer))(_patches(x, size)))
+        return self.dense(x.reshape(-1))
+
+
+def _patches(
+    x: Float[Array, "height width channels"], size: int
+) -> Float[Array, "rows columns patch"]:
+    """Squares of pixels next to each other, each as one vector."""
+    height, width, channels = x.shape
+    x = jnp.pad(x, ((0, -height % size), (0, -width % size), (0, 0)))
+    rows, columns = x.shape[0] // size, x.shape[1] // size
+    parts = x.reshape(rows, size, columns, size, channels).swapaxes(1, 2)
+    return parts.reshape(rows, columns, -1)
+
+
+Network = DenseNetwork | ImageNetwork | PatchNetwork
 
 
 def make_network(
@@ -88,10 +136,11 @@ def make_network(
 ) -> Network:
     """A random network from a scaled observation to `n_out` numbers."""
     if encoder.is_image:
-        return ImageNetwork.create(key, encoder.shape, hidden, n_out, activation)
+        kind = ImageNetwork if max(encoder.shape[:2]) <= _LARGEST_WHOLE else PatchNetwork
+        return kind.create(key, encoder.shape, hidden, n_out, activation)
     return DenseNetwork.create(key, encoder.n_features, hidden, n_out, activation)
 
 
 def last_layer(network: Network) -> eqx.nn.Linear:
     """The layer that the outputs are linear in."""
-    return (network.dense if isinstance(network, ImageNetwork) else network).layers[-1]
+    return (network if isinstance(network, DenseNetwork) else network.dense).layers[-1]

@@ -9,14 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium.spaces.utils import flatdim, flatten
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from bellman_diffusion.errors import InvalidInputError
 
 # Spaces with at most so many observations are stored as an index and read one-hot.
 _LARGEST_INDEX = 4096
-# MinAtar's boards; larger images need pooling, which the image network does not have.
+# MinAtar's boards: what agents keep in their replay.
 _LARGEST_IMAGE = 32
+# What planners read: a network of their own makes such images smaller first.
+LARGEST_PLANNED_IMAGE = 96
 # Standardised numbers further out are clipped: there a network's answer means nothing.
 _FARTHEST = 10.0
 
@@ -53,7 +55,18 @@ def to_rows(space: gym.Space, observations: Any) -> Float[np.ndarray, "n *shape"
         rows = np.asarray(observations, np.float32)
         if rows.shape[1:] == space.shape:
             return rows if is_image(space) else rows.reshape(len(rows), -1)
+    if isinstance(observations, np.ndarray) and isinstance(space, gym.spaces.Discrete):
+        index = observations - space.start
+        whole = index.ndim == 1 and index.dtype.kind in "iu" and finite_shape(space) is not None
+        if whole and np.all((index >= 0) & (index < space.n)):
+            return index[:, None].astype(np.float32)
     return np.stack([to_row(space, o) for o in observations])
+
+
+def compact(space: gym.Space, rows: np.ndarray) -> Shaped[np.ndarray, "..."]:
+    """Rows as many of them are kept: images of bytes as bytes."""
+    is_bytes = is_image(space) and space.dtype == np.uint8
+    return rows.astype(np.uint8) if is_bytes else rows
 
 
 def timed_space(space: gym.Space) -> gym.Space:
@@ -106,17 +119,19 @@ class ObservationEncoder(eqx.Module):
     divisor: float = eqx.field(static=True, default=1.0)
 
     @classmethod
-    def for_space(cls, space: gym.Space, env_id: str) -> "ObservationEncoder":
-        """Finite spaces as an index, small images as they are, all else as a row of numbers."""
+    def for_space(
+        cls, space: gym.Space, env_id: str, largest_image: int = _LARGEST_IMAGE
+    ) -> "ObservationEncoder":
+        """Finite spaces as an index, images as they are, all else as a row of numbers."""
         discrete = finite_shape(space)
         if discrete is not None:
             return cls((1,), math.prod(discrete))
         if is_image(space):
-            return cls._for_image(space, env_id)
+            return cls._for_image(space, env_id, largest_image)
         if isinstance(space, gym.spaces.Box) and len(space.shape) == 2 and max(space.shape) > 64:
             raise InvalidInputError(
                 f"{env_id} shows images of {space.shape} without a channel axis: wrap it so that "
-                f"they are (height, width, channels) with at most {_LARGEST_IMAGE} pixels a side."
+                f"they are (height, width, channels) with at most {largest_image} pixels a side."
             )
         try:
             return cls((flatdim(space),))
@@ -127,11 +142,11 @@ class ObservationEncoder(eqx.Module):
             ) from error
 
     @classmethod
-    def _for_image(cls, space: Any, env_id: str) -> "ObservationEncoder":
-        if max(space.shape[:2]) > _LARGEST_IMAGE or min(space.shape[:2]) < 3:
+    def _for_image(cls, space: Any, env_id: str, largest: int) -> "ObservationEncoder":
+        if max(space.shape[:2]) > largest or min(space.shape[:2]) < 3:
             raise InvalidInputError(
                 f"{env_id} shows images of {space.shape}: there is a network for images of 3 to "
-                f"{_LARGEST_IMAGE} pixels a side only. Register a wrapped environment that makes "
+                f"{largest} pixels a side only. Register a wrapped environment that makes "
                 "them smaller (gymnasium.wrappers.ResizeObservation) or gives features."
             )
         if space.dtype == np.uint8:
@@ -164,7 +179,7 @@ class ObservationScaler(eqx.Module):
         scale = jnp.full(encoder.shape, encoder.divisor)
         return cls(encoder, jnp.zeros(encoder.shape), scale, jnp.asarray(jnp.inf))
 
-    def fitted(self, rows: Float[Array, "n *shape"]) -> "ObservationScaler":
+    def fitted(self, rows: Shaped[Array, "n *shape"]) -> "ObservationScaler":
         """By the mean and deviation of some rows; indices, images and columns of 0 and 1 stay."""
         if self.encoder.n_discrete or self.encoder.is_image:
             return self
@@ -175,7 +190,7 @@ class ObservationScaler(eqx.Module):
         scale = jnp.where(binary | constant, 1.0, deviation)
         return ObservationScaler(self.encoder, shift, scale, jnp.asarray(_FARTHEST))
 
-    def __call__(self, observation: Float[Array, "*shape"]) -> Float[Array, "*features"]:
+    def __call__(self, observation: Shaped[Array, "*shape"]) -> Float[Array, "*features"]:
         """What the network reads of one stored observation."""
         if self.encoder.n_discrete:
             index: Int[Array, ""] = observation[0].astype(jnp.int32)

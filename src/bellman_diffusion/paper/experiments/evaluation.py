@@ -32,7 +32,7 @@ from bellman_diffusion.paper.evaluation_tasks import (
 from bellman_diffusion.paper.experiment import Experiment, SeededOptions, Summary, Workplace, option
 from bellman_diffusion.planning.from_samples import learn_returns
 from bellman_diffusion.planning.learning import LearnSettings
-from bellman_diffusion.planning.planner import PlannedReturns
+from bellman_diffusion.planning.planned_returns import PlannedReturns
 from bellman_diffusion.planning.transitions import Transitions
 from bellman_diffusion.render.figure import new_figure, save_figure
 from bellman_diffusion.render.page import Picture, Section, Table
