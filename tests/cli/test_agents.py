@@ -129,7 +129,7 @@ def test_another_configuration_does_not_touch_a_run(run):
 
 def test_ctrl_c_stops_cleanly_and_the_run_goes_on(tmp_path):
     """A run that is stopped and resumed ends like one that was not."""
-    options = [*QUICK, "--set", "eval_every=100", "--steps", "8000", "--quiet"]
+    options = [*QUICK, "--set", "eval_every=100", "--steps", "5000", "--quiet"]
     command = [sys.executable, "-m", "bellman_diffusion.cli.main", "train", "CartPole-v1", *options]
     cut = tmp_path / "cut"
     # Tests that run in the background of a shell have the signal switched off, and so would the run.
@@ -151,7 +151,7 @@ def test_ctrl_c_stops_cleanly_and_the_run_goes_on(tmp_path):
     assert "run the same command again" in errors
     assert "Traceback" not in errors
     rows = len(metrics.read_text().splitlines())
-    assert 1 <= rows < 80
+    assert 1 <= rows < 50
     for folder in (cut, tmp_path / "whole"):
         done = bellman(*command[3:], "--out", str(folder))
         assert done.returncode == 0, done.stderr

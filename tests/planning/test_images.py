@@ -11,8 +11,11 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning import planned_returns
 from bellman_diffusion.planning.planned_returns import state_distribution
 from bellman_diffusion.planning.sampling import Sampler
+from bellman_diffusion.render.plan_page import Risk, risk_figures, risk_table
 from bellman_diffusion.returns.networks import PatchNetwork, last_layer, make_network
 from bellman_diffusion.returns.observations import LARGEST_PLANNED_IMAGE, ObservationEncoder
+
+FIGURES = ("mean", "std", "quantile_05", "quantile_95", "cvar_10", "cvar_01")
 
 
 class Lamp(gym.Env):
@@ -111,3 +114,10 @@ def _still(env):
     from bellman_diffusion.planning.acting import acting
 
     return acting("random", env)
+
+
+def test_a_report_names_an_image_by_its_size(lamp):
+    risks = risk_figures(lamp)
+    assert {row[0] for row in risk_table(risks).rows} == {"an image of 40 × 33 × 1"}
+    pair = Risk(observation=[[0.5, 1.0], 2], **dict.fromkeys(FIGURES, 0.0))
+    assert risk_table([pair]).rows[0][0] == "state ([0.5, 1.0], 2)"

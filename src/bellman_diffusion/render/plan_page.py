@@ -258,9 +258,11 @@ def _about(planner: Planner, risks: Sequence[Risk]) -> str:
 def _name(observation: Any) -> str:
     if observation == EPISODE:
         return EPISODE
-    if np.ndim(observation) > 1:
-        return f"an image of {' × '.join(map(str, np.shape(observation)))}"
     if isinstance(observation, list):
+        # Rows of pixels; the observation of a pair may be a list too, but no list of lists.
+        first = observation[0] if observation else None
+        if isinstance(first, list) and first and isinstance(first[0], list):
+            return f"an image of {' × '.join(map(str, np.shape(observation)))}"
         parts = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in observation]
         return f"state ({', '.join(parts)})"
     return f"state {observation}"

@@ -32,6 +32,8 @@ from bellman_diffusion.returns.projection import BasisProjection, CategoricalPro
 
 SIZES = (21, 41, 101)
 LEARNED_SIZE = 101
+# Single steps need many Bellman updates, so the target network follows quickly; for every method.
+_TARGET_MEMORY = 20.0
 N_TRANSITIONS = 500_000
 ACCURACY = 1e-3
 _TRUTH = 2e-4
@@ -206,7 +208,7 @@ def _learned_cell(
     """One training, kept as a cell."""
     case = {
         "process": name, "method": method, "seed": seed, "transitions": options.transitions,
-        "max_iter": options.max_iter, "outputs": LEARNED_SIZE,
+        "max_iter": options.max_iter, "outputs": LEARNED_SIZE, "target_memory": _TARGET_MEMORY,
     }  # fmt: skip
     path = cells / f"{name}-{_MODES[method]}-{seed}.json"
     return load_or_run(path, case, list[Row], partial(_learned, name, method, seed, options))
@@ -218,7 +220,11 @@ def _learned(name: str, method: str, seed: int, options: AccuracyOptions) -> lis
     truth = certify(chain, process.gamma, accuracy=_TRUTH)
     transitions = sample_chain(chain, options.transitions, seed)
     settings = LearnSettings(
-        gamma=process.gamma, mode=_MODES[method], n_basis=LEARNED_SIZE, max_iter=options.max_iter
+        gamma=process.gamma,
+        mode=_MODES[method],
+        n_basis=LEARNED_SIZE,
+        max_iter=options.max_iter,
+        target_memory=_TARGET_MEMORY,
     )
     start = time.perf_counter()
     if method == COUNTED:
