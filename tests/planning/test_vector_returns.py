@@ -94,6 +94,8 @@ def test_what_is_for_one_number_is_refused(errand, tmp_path):
         errand.distribution([[0.0]])
     with pytest.raises(InvalidInputError, match="a number for each of reward 0, reward 1"):
         errand.along([1.0])
+    with pytest.raises(InvalidInputError, match="not all of them 0"):
+        errand.along([0.0, 0.0])
     with pytest.raises(InvalidInputError, match="save the plan that this one is a component of"):
         errand.along([1.0, 0.0]).save(tmp_path / "x.bellman")
     with pytest.raises(InvalidInputError, match="leave it out for vector returns"):

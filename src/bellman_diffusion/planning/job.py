@@ -27,7 +27,6 @@ from bellman_diffusion.planning.planner import Planner, encoder_header, start_ob
 from bellman_diffusion.planning.transitions import Discount
 from bellman_diffusion.planning.vector_rewards import VectorRewards, component_discounts, n_rewards
 from bellman_diffusion.returns.mdp import Chain, FiniteMDP
-from bellman_diffusion.returns.models import LearnedReturns
 from bellman_diffusion.returns.observations import ObservationEncoder, to_row
 from bellman_diffusion.training import Progress, RunFolder
 
@@ -182,7 +181,7 @@ class Job:
             normalize=s.normalize,
             gamma=s.gamma,
             also_gamma=s.also_gamma,
-            n_rewards=self.n_rewards if isinstance(returns, LearnedReturns) else 0,
+            n_rewards=self.n_rewards,
             time_limit=self.horizon,
             support=shape.support,
             supports=shape.supports,

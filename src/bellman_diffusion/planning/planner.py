@@ -130,9 +130,10 @@ class Planner:
                 "this plan's return is one number: use distribution(observations)"
             )
         w, h = np.asarray(weights, float), self.header
-        if w.shape != (len(h.supports),) or not np.isfinite(w).all():
+        if w.shape != (len(h.supports),) or not np.isfinite(w).all() or not w.any():
             raise InvalidInputError(
-                f"weights are {weights}: give a number for each of {', '.join(self.components)}"
+                f"weights are {weights}: give a number for each of {', '.join(self.components)}, not "
+                "all of them 0"
             )
         low, high = np.sort(w[:, None] * np.array(h.supports), axis=1).sum(axis=0)
         is_component = w.max() == 1 and np.count_nonzero(w) == 1
@@ -145,10 +146,13 @@ class Planner:
         )  # fmt: skip
         return Planner(AlongReturns.of(self.returns, w), header)
 
-    def joint(self, observations: Observations | None = None) -> JointReturn:
+    def joint(
+        self, observations: Observations | None = None, elapsed: Sequence[int] | None = None
+    ) -> JointReturn:
         """The joint distribution of a vector return from each observation.
 
         Without observations it is that of an episode: the mixture over the starts of held-out ones.
+        `elapsed` are the steps that episodes took to the observations, as in `distribution`.
         """
         if not self.is_vector or not isinstance(self.returns, LearnedReturns):
             raise InvalidInputError(
@@ -157,7 +161,8 @@ class Planner:
         if observations is None:
             rows = np.asarray(self.header.start_rows, np.float32)
             return joint_distribution(self.returns, jnp.asarray(rows)).mixture()
-        return joint_distribution(self.returns, jnp.asarray(self._rows(observations, None, None)))
+        rows = self._rows(observations, None, elapsed)
+        return joint_distribution(self.returns, jnp.asarray(rows))
 
     def distribution(
         self,
