@@ -8,6 +8,7 @@ import pytest
 from bellman_diffusion.returns.backup import BellmanBackup
 from bellman_diffusion.returns.models import ModelSettings, make_model
 from bellman_diffusion.returns.models.base import Normalisation
+from bellman_diffusion.returns.models.cells import _in_order
 from bellman_diffusion.returns.observations import ObservationEncoder, ObservationScaler
 from bellman_diffusion.returns.support import Support
 
@@ -105,3 +106,16 @@ def test_distributions_lie_in_the_support_and_have_ordered_figures():
     assert np.all(np.diff(tails, axis=0) >= -1e-3)
     levels = np.asarray(found.quantile(np.array([0.05, 0.5, 0.95], np.float32)))
     assert np.all(np.diff(levels, axis=1) >= 0)
+
+
+def test_cells_are_put_in_the_order_of_their_atoms():
+    """As sorting does, for any means that cells can have."""
+    rng = np.random.default_rng(0)
+    place = np.arange(9) + rng.uniform(-0.625, 0.625, (500, 9))
+    mass = rng.dirichlet(np.ones(9), size=500)
+    atoms, masses = (jnp.asarray(a, jnp.float32) for a in (place, mass))
+    assert np.any(np.diff(place) < 0)
+    order = np.argsort(place, axis=1)
+    found = _in_order(atoms, (atoms, masses))
+    for values, given in zip(found, (place, mass), strict=True):
+        assert np.allclose(values, np.take_along_axis(given, order, 1), atol=1e-6)
