@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bellman_diffusion.planning.evaluation import _pooled_cdf, evaluate_against_returns
+from bellman_diffusion.planning.evaluation import (
+    QUANTILE_LEVELS,
+    _pooled_cdf,
+    evaluate_against_returns,
+)
 from bellman_diffusion.planning.transitions import Returns
 from bellman_diffusion.returns.atoms import AtomicReturn
 
@@ -82,3 +86,21 @@ def test_the_pooled_distribution_is_the_mean_of_all():
     x = np.linspace(-4, 4, 301)
     mean = np.asarray(predicted.cdf(jnp.asarray(x, jnp.float32))).mean(axis=0)
     assert np.allclose(_pooled_cdf(predicted, x), mean, atol=1e-5)
+
+
+def test_the_histogram_tells_distributions_that_are_too_narrow_or_too_wide():
+    """Even to 4 standard errors where they are right; heavy or light at both ends where not."""
+    even = np.array(evaluated().pit_histogram)
+    assert even.sum() == pytest.approx(1)
+    assert np.all(np.abs(even - 0.1) < 4 * np.sqrt(0.09 / N) + 0.01)
+    narrow, wide = (np.array(evaluated(width=w).pit_histogram) for w in (0.5, 2.0))
+    assert min(narrow[0], narrow[-1]) > 0.14
+    assert max(wide[0], wide[-1]) < 0.05
+
+
+def test_groups_keep_quantiles_of_predictions_and_of_returns():
+    """Of a mixture of normal distributions; 1,000 returns a group."""
+    for group in evaluated().groups:
+        assert len(group.quantiles) == len(group.quantiles_predicted) == len(QUANTILE_LEVELS)
+        assert np.allclose(group.quantiles, group.quantiles_predicted, atol=0.3)
+        assert group.quantiles_predicted[9] == pytest.approx(group.mean_predicted, abs=0.1)

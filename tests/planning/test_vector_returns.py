@@ -193,7 +193,9 @@ def test_the_command_reports_every_component(tmp_path):
     assert found["correlation"]["predicted"][0][0] == pytest.approx(1, abs=1e-4)
     page = (folder / "report.html").read_text()
     assert "Joint return of an episode" in page
-    assert "reward 1: Accuracy" in page
+    assert all(
+        f"reward 1: {part}" in page for part in ("Accuracy", "Calibration", "Groups of states")
+    )
     assert bellman("view", str(folder), "--html", str(tmp_path / "x.html")).returncode == 2
 
 
@@ -202,3 +204,7 @@ def test_a_vector_without_a_reward_space_is_a_clear_error(monkeypatch):
     monkeypatch.delattr(tests.environments.two_rewards.Errand, "reward_space")
     with pytest.raises(InvalidInputError, match="reward_space"):
         plan(PlanSettings("tests/Errand-v0", policy="random", samples=200))
+
+
+def test_starts_that_are_alike_are_named_once(errand):
+    assert errand.starts == [[0.0]]

@@ -19,6 +19,9 @@ _STATES_AT_ONCE = 8
 _REFERENCE_ACCURACY = 1e-3
 _N_LEVELS = 200
 _BAND = (0.05, 0.5, 0.95)
+_PIT_BINS = 10
+# At which quantiles of groups are kept for the report.
+QUANTILE_LEVELS = tuple(i / 20 for i in range(1, 20))
 _ALPHA = 0.1
 # Of the range: what is spread less widely is taken as a point.
 _NARROWEST = 1e-7
@@ -51,6 +54,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     w1: float
     cvar_10: float
     cvar_10_predicted: float
+    quantiles: list[float] = []
+    """Of the held-out returns, at `QUANTILE_LEVELS`."""
+    quantiles_predicted: list[float] = []
+    """Of the mean of the predicted distributions."""
 
 
 class HeldOutEvaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +72,8 @@ class HeldOutEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     mean_error_start: float | None
     coverage_90: float
     pit_distance: float
+    pit_histogram: list[float] = []
+    """Shares of the probability integral transform in bins of equal width: even where all is right."""
     w1_worst_group: float
     cvar_10_error_worst_group: float
     groups: list[Group]
@@ -136,6 +145,7 @@ def evaluate_against_returns(
         mean_error_start=_start_error(means, returns),
         coverage_90=float(np.mean((likely >= low) & (likely <= high))),
         pit_distance=float(np.mean(np.abs(np.sort(pit) - even))),
+        pit_histogram=(np.histogram(pit, _PIT_BINS, (0, 1))[0] / len(pit)).tolist(),
         w1_worst_group=max(g.w1 for g in groups),
         cvar_10_error_worst_group=max(abs(g.cvar_10 - g.cvar_10_predicted) for g in groups),
         groups=groups,
@@ -154,6 +164,7 @@ def probability_transform(
 
 def _group(predicted: ReturnDistribution, value: np.ndarray, means: np.ndarray) -> Group:
     levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
+    shown = np.array(QUANTILE_LEVELS)
     n_worst = int(_ALPHA * _N_LEVELS)
     mixed, actual = _pooled_quantiles(predicted, levels), np.quantile(value, levels)
     return Group(
@@ -163,6 +174,8 @@ def _group(predicted: ReturnDistribution, value: np.ndarray, means: np.ndarray) 
         w1=float(np.mean(np.abs(mixed - actual))),
         cvar_10=float(actual[:n_worst].mean()),
         cvar_10_predicted=float(mixed[:n_worst].mean()),
+        quantiles=np.quantile(value, shown).tolist(),
+        quantiles_predicted=np.interp(shown, levels, mixed).tolist(),
     )
 
 

@@ -139,7 +139,10 @@ class Planner:
         is_component = w.max() == 1 and np.count_nonzero(w) == 1
         known = self.figures.components
         figures = known[int(w.argmax())] if is_component and known else PlanFigures()
-        figures = msgspec.structs.replace(figures, n_transitions=self.figures.n_transitions)
+        own = self.figures
+        figures = msgspec.structs.replace(
+            figures, n_transitions=own.n_transitions, seconds=own.seconds
+        )
         header = msgspec.structs.replace(
             h, supports=(), support=(float(low), float(high)), figures=figures,
             sigma=float(np.linalg.norm(w * np.ptp(h.supports, axis=1)) * Particles.sigma),
@@ -334,7 +337,8 @@ def start_observations(
         likeliest = np.argsort(-np.asarray(start), kind="stable")[:most]
         return [int(i) for i in likeliest if start[i] > 0]
     assert env is not None
-    return [plain_observation(env.reset(seed=seed + i)[0]) for i in range(most)]
+    found = [plain_observation(env.reset(seed=seed + i)[0]) for i in range(most)]
+    return [o for i, o in enumerate(found) if o not in found[:i]]
 
 
 def plain_observation(observation: Any) -> Any:

@@ -40,7 +40,7 @@ class Section:
 
     title: str
     text: str = ""
-    """Paragraphs, lists of lines that begin with "- ", and `code`, as in Markdown."""
+    """Paragraphs, lists of lines that begin with "- ", `code` and **bold**, as in Markdown."""
     table: Table | None = None
     pictures: Sequence[Picture] = ()
 
@@ -94,15 +94,19 @@ def _prose(text: str) -> Markup:
     for block in text.strip().split("\n\n"):
         lines = block.splitlines()
         if all(line.startswith("- ") for line in lines):
-            items = Markup("").join(Markup("<li>{}</li>").format(_code(line[2:])) for line in lines)
+            items = Markup("").join(
+                Markup("<li>{}</li>").format(_inline(line[2:])) for line in lines
+            )
             blocks.append(Markup("<ul>{}</ul>").format(items))
         else:
-            blocks.append(Markup("<p>{}</p>").format(_code(block)))
+            blocks.append(Markup("<p>{}</p>").format(_inline(block)))
     return Markup("\n").join(blocks)
 
 
-def _code(text: str) -> Markup:
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+def _inline(text: str) -> Markup:
+    """`code` and **what must not be missed**."""
+    marked = re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", marked))
 
 
 def bullets(sentences: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from bellman_diffusion.planning.conformal import Conformal
 from bellman_diffusion.planning.header import PlanFigures
 from bellman_diffusion.planning.monte_carlo import MonteCarlo, disagreements
 from bellman_diffusion.planning.planner import Planner
+from bellman_diffusion.render.calibration import calibration_sections
 from bellman_diffusion.render.joint import component_sections
 from bellman_diffusion.render.page import Picture, Section, Table, write_page
 from bellman_diffusion.render.returns import draw_returns
@@ -214,26 +215,29 @@ def plan_sections(out: Path, planner: Planner) -> list[Section]:
         ),
         Section("Return distribution", pictures=[Picture(picture, caption)]),
         Section("Accuracy", table=accuracy_table(planner.figures)),
-        *_calibration(planner.figures),
+        *_calibration(out, planner.figures),
     ]
 
 
-def _calibration(figures: PlanFigures) -> list[Section]:
-    """What the intervals promise, or why they cannot."""
+def _calibration(out: Path, figures: PlanFigures) -> list[Section]:
+    """How the predictions compare with held-out returns; what the intervals promise."""
     if figures.held_out is None:
         return []
+    # Planners that were saved by an older release have no histogram.
+    measured = calibration_sections(out, figures.held_out) if figures.held_out.pit_histogram else []
     if not figures.conformal:
         text = (
             "Cannot say: too few held-out episodes ended for an interval with a promised coverage. "
             "Use more --samples."
         )
-        return [Section("Calibrated intervals", text)]
+        return [*measured, Section("Calibrated intervals", text)]
     text = (
         "Split conformal prediction: widened by the figures below, the interval from a start covers "
         "the return of a fresh episode with at least the stated probability. The promise is for the "
         "observations that episodes start from."
     )
-    return [Section("Calibrated intervals", text, conformal_table(figures.conformal))]
+    table = conformal_table(figures.conformal)
+    return [*measured, Section("Calibrated intervals", text, table)]
 
 
 def _about(planner: Planner, risks: Sequence[Risk]) -> str:
