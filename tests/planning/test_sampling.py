@@ -8,6 +8,7 @@ from bellman_diffusion.errors import InvalidInputError
 from bellman_diffusion.planning.acting import acting
 from bellman_diffusion.planning.sampling import Sampler
 from bellman_diffusion.planning.transitions import partial_returns
+from bellman_diffusion.returns.observations import timed, timed_space, to_row
 from tests.planning.counter import Counter
 
 
@@ -90,3 +91,34 @@ def test_actions_that_are_none_are_refused_by_name():
 def test_rewards_that_are_not_numbers_are_refused():
     with pytest.raises(InvalidInputError, match="finite number"):
         sampler(reward=np.nan).transitions(3, seed=0)
+
+
+class Steps(gym.Env):
+    """A discrete observation that does not start at 0: two more than the steps made."""
+
+    observation_space = gym.spaces.Discrete(9, start=2)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n = 0
+        return 2, {}
+
+    def step(self, action):
+        self.n += 1
+        return 2 + self.n, 1.0, False, False, {}
+
+
+@pytest.mark.parametrize("kind", [Steps, Counter])
+def test_rows_with_the_time_are_what_gymnasium_flattens(kind):
+    def make():
+        return gym.wrappers.TimeLimit(kind(), 7)
+
+    found = Sampler(make, acting(lambda o: 0, make()), 7).transitions(1000, seed=0)
+    space, first = make().observation_space, np.append(True, found.ended[:-1] > 0)
+    time = np.arange(1000) - np.maximum.accumulate(np.where(first, np.arange(1000), 0))
+    for row, later, steps in zip(found.observation, found.next_observation, time, strict=True):
+        seen = 2 + int(steps) if kind is Steps else np.array([steps], np.float32)
+        after = seen + 1
+        assert np.allclose(row, to_row(timed_space(space), timed(seen, steps / 7)))
+        assert np.allclose(later, to_row(timed_space(space), timed(after, (steps + 1) / 7)))

@@ -141,12 +141,13 @@ class Sampler(NamedTuple):
         if self.limit is None and isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
             return list(compact(space, to_rows(space, observations)))
         if isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
-            rows = to_rows(space, observations)
             # As `flatten` has them: states are one-hot, and the time comes last.
             if isinstance(space, gym.spaces.Discrete):
-                rows = np.eye(int(space.n), dtype=np.float32)[observations - space.start]
-            passed = (time / self.limit).astype(np.float32)
-            return list(np.column_stack([rows.reshape(len(rows), -1), passed]))
+                rows = np.zeros((len(time), int(space.n)), np.float32)
+                rows[np.arange(len(time)), observations - space.start] = 1
+            else:
+                rows = to_rows(space, observations).reshape(len(time), -1)
+            return list(np.column_stack([rows, (time / self.limit).astype(np.float32)]))
         each = iterate(envs.observation_space, observations)
         return [self._row(envs, o, int(t)) for o, t in zip(each, time, strict=True)]
 
