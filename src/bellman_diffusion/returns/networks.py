@@ -45,6 +45,10 @@ class DenseNetwork(eqx.Module):
         return self.layers[-1](x)
 
 
+# From the number of inputs to a dense network.
+MakeDense = Callable[[int], DenseNetwork]
+
+
 class ImageNetwork(eqx.Module):
     """A 3×3 convolution, then dense layers: MinAtar's own network.
 
@@ -57,19 +61,12 @@ class ImageNetwork(eqx.Module):
 
     @classmethod
     def create(
-        cls,
-        key: Key[Array, ""],
-        shape: tuple[int, ...],
-        hidden: tuple[int, ...],
-        n_out: int,
-        activation: Activation = jax.nn.relu,
+        cls, key: Key[Array, ""], shape: tuple[int, ...], dense: MakeDense
     ) -> "ImageNetwork":
-        """Random weights, for images of (height, width, channels)."""
+        """Random filters for images of (height, width, channels), and what reads them."""
         height, width, channels = shape
-        first, second = jax.random.split(key)
-        filters = eqx.nn.Linear(9 * channels, _CHANNELS, key=first)
-        n_in = _CHANNELS * (height - 2) * (width - 2)
-        return cls(filters, DenseNetwork.create(second, n_in, hidden, n_out, activation))
+        filters = eqx.nn.Linear(9 * channels, _CHANNELS, key=key)
+        return cls(filters, dense(_CHANNELS * (height - 2) * (width - 2)))
 
     def __call__(self, x: Float[Array, "height width channels"]) -> Float[Array, " outputs"]:
         """One image."""
@@ -90,21 +87,15 @@ class PatchNetwork(eqx.Module):
 
     @classmethod
     def create(
-        cls,
-        key: Key[Array, ""],
-        shape: tuple[int, ...],
-        hidden: tuple[int, ...],
-        n_out: int,
-        activation: Activation = jax.nn.relu,
+        cls, key: Key[Array, ""], shape: tuple[int, ...], dense: MakeDense
     ) -> "PatchNetwork":
-        """Random weights, for images of (height, width, channels)."""
+        """Random filters for images of (height, width, channels), and what reads them."""
         (height, width, channels), layers = shape, []
         for i, size in enumerate(_PATCHES):
             layer = jax.random.fold_in(key, i)
             layers.append(eqx.nn.Linear(size**2 * channels, (i + 1) * _CHANNELS, key=layer))
             height, width, channels = -(-height // size), -(-width // size), (i + 1) * _CHANNELS
-        dense = DenseNetwork.create(key, height * width * channels, hidden, n_out, activation)
-        return cls(tuple(layers), dense)
+        return cls(tuple(layers), dense(height * width * channels))
 
     def __call__(self, x: Float[Array, "height width channels"]) -> Float[Array, " outputs"]:
         """One image; zeros fill its last patches."""
@@ -135,10 +126,15 @@ def make_network(
     activation: Activation = jax.nn.relu,
 ) -> Network:
     """A random network from a scaled observation to `n_out` numbers."""
-    if encoder.is_image:
-        kind = ImageNetwork if max(encoder.shape[:2]) <= _LARGEST_WHOLE else PatchNetwork
-        return kind.create(key, encoder.shape, hidden, n_out, activation)
-    return DenseNetwork.create(key, encoder.n_features, hidden, n_out, activation)
+    if not encoder.is_image:
+        return DenseNetwork.create(key, encoder.n_features, hidden, n_out, activation)
+    kind = ImageNetwork if max(encoder.shape[:2]) <= _LARGEST_WHOLE else PatchNetwork
+    first, second = jax.random.split(key)
+    return kind.create(
+        first,
+        encoder.shape,
+        lambda n_in: DenseNetwork.create(second, n_in, hidden, n_out, activation),
+    )
 
 
 def last_layer(network: Network) -> eqx.nn.Linear:
