@@ -13,8 +13,9 @@ from bellman_diffusion.errors import InvalidInputError
 def make_env(env_id: str, **options: Any) -> gym.Env:
     """`gymnasium.make` with errors that name the remedy."""
     if options.get("render_mode") == "rgb_array":
-        # Pictures that are never shown need no screen, and SDL complains where it finds none.
+        # Pictures that are never shown need no screen and no sound; SDL complains where it finds none.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+        os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)

@@ -154,7 +154,7 @@ function episode(run) {
 
   let lines = [], over, cursor;
 
-  function drawLaws() {
+  function drawReturns() {
     const left = chart(holders.density, { height: 230, xs: run.x, ys: [0, topDensity], xLabel: "return",
       yLabel: "density", title: "Return density of every action" });
     const right = chart(holders.gradient, { height: 230, xs: run.x, ys: [-topGradient, topGradient],
@@ -171,6 +171,10 @@ function episode(run) {
       lines.push({ plot, role, a, line, mean, tail });
     }
   }
+
+  // What rounding leaves of a return of 0 is shown as 0.
+  const tiny = 1e-9 * Math.max(...[...run.low, ...run.high].map(Math.abs));
+  const figure = (value) => short(value !== null && Math.abs(value) < tiny ? 0 : value);
 
   function drawOver() {
     const all = [...run.low, ...run.high, ...run.followed, ...(run.needed || [])];
@@ -196,7 +200,7 @@ function episode(run) {
   return {
     card, nSteps,
     draw() {
-      drawLaws();
+      drawReturns();
       drawOver();
     },
     show(step) {
@@ -208,10 +212,10 @@ function episode(run) {
         const here = !run.only_policy && a === chosen;
         row.className = here ? "chosen" : "";
         label.textContent = here ? `${name} (chosen)` : name;
-        row.children[1].textContent = short(run.mean[t][a]);
-        row.children[2].textContent = short(run.cvar[t][a]);
+        row.children[1].textContent = figure(run.mean[t][a]);
+        row.children[2].textContent = figure(run.cvar[t][a]);
       });
-      caption.textContent = `Reward ${short(run.reward[t])}. Predicted ${short(run.expected[t])}, realized ` +
+      caption.textContent = `Reward ${short(run.reward[t])}. Predicted ${figure(run.expected[t])}, realized ` +
         `${short(run.followed[t])}${t < sure ? "" : " until it was cut off"}.` +
         (run.needed ? ` Still needed: ${short(run.needed[t])}.` : "");
       for (const { plot, role, a, line, mean, tail } of lines) {
