@@ -1,5 +1,7 @@
 """The experiment on vector rewards, small."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,10 @@ def test_every_component_is_compared_with_fresh_returns(tmp_path, monkeypatch):
     assert len(found.w1) == len(found.coverage_90) == 2
     assert max(found.w1) < 0.1
     assert found.correlation_fresh[0][1] == pytest.approx(-1, abs=1e-6)
-    assert np.shape(found.fresh) == (500, 2)
+    assert found.fresh == found.drawn == []
+    (cell,) = (tmp_path / "cells").glob("*.json")
+    assert np.shape(json.loads(cell.read_text())["figures"]["fresh"]) == (500, 2)
+    assert (tmp_path / "figures" / "vector-returns.png").stat().st_size > 0
     assert "minutes, coins" in report_of("vector-returns", summary, tmp_path)
 
 

@@ -86,6 +86,11 @@ def run(options: VectorOptions, work: Workplace) -> VectorSummary:
     )
     tasks = {name: [found[name, seed] for seed in options.all_seeds] for name in TASKS}
     _draw(work.figures / "vector-returns.png", {name: rows[0] for name, rows in tasks.items()})
+    # The picture has the points; the summary needs no copy of them.
+    tasks = {
+        name: [msgspec.structs.replace(row, drawn=[], fresh=[]) for row in rows]
+        for name, rows in tasks.items()
+    }
     return VectorSummary(
         seeds=list(options.all_seeds),
         n_transitions=options.transitions,
