@@ -169,3 +169,12 @@ def test_a_table_is_drawn_from_by_its_probabilities():
     shares = np.stack([np.mean(drawn.reshape(2, n) == a, axis=1) for a in (1, 2, 3)], axis=1)
     assert np.all(np.abs(shares - table) <= 4 * np.sqrt(table * (1 - table) / n))
     assert policy(6) == 2
+
+
+def test_random_actions_are_independent_of_the_draws_from_a_table():
+    """Both actions are as likely, with and without random ones; four standard errors."""
+    spaces = Spaces(gym.spaces.Discrete(1), gym.spaces.Discrete(2))
+    n = 20_000
+    policy = table_policy(np.array([[0.5, 0.5]]), spaces, seed=0, epsilon=0.5)
+    drawn = np.array(policy.actions(np.zeros(n, int), np.zeros(n, bool)))
+    assert abs(drawn.mean() - 0.5) < 4 * 0.5 / np.sqrt(n)

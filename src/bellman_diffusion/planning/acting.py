@@ -147,7 +147,8 @@ def table_policy(
     epsilon: float = 0.0,
 ) -> ActingPolicy:
     """Probabilities of actions in every state of a table."""
-    space, rng = env.observation_space, np.random.default_rng(seed)
+    # Not the random numbers that decide which actions are random ones.
+    space, rng = env.observation_space, np.random.default_rng((seed, 1))
     actions = env.action_space
     assert isinstance(actions, gym.spaces.Discrete)
     total = np.cumsum(table, axis=1)
